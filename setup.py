@@ -1,4 +1,6 @@
-"""The build of the compiled module, and the requirements that depend on its PyTorch. pyproject.toml has the rest.
+"""The build of the compiled module, and the requirements that depend on the installed PyTorch.
+
+pyproject.toml has all other settings.
 
 The build runs the generator first, so it always includes edits of policy.yaml.
 
@@ -11,7 +13,8 @@ isolation.
 
 A wheel from a checkout has the PyTorch release in its version (0.2.0+torch2.13), so that an index can have several, and
 requires this release. A wheel from a source distribution does neither. pip caches it under the version of the source
-distribution, so an environment with another PyTorch may get it. There its import raises an error with the remedy.
+distribution, so an environment with another PyTorch may get it. There, importing polycast raises an error with the
+remedy.
 """
 
 import sys
@@ -67,7 +70,7 @@ BUILD = f"build/torch-{torch.__version__}"
 MAJOR, MINOR = torch.__version__.split(".")[:2]
 if (int(MAJOR), int(MINOR)) not in SUPPORTED:
     sys.exit(f"polycast needs torch{SUPPORTED}, and {sys.prefix} has torch {torch.__version__}.")
-if "sdist" not in sys.argv and not (ROOT / "PKG-INFO").exists():  # a source distribution holds that file
+if "sdist" not in sys.argv and not (ROOT / "PKG-INFO").exists():  # only a source distribution has that file
     VERSION += f"+torch{MAJOR}.{MINOR}"
     REQUIRED_TORCH = f"=={MAJOR}.{MINOR}.*"
 else:
@@ -109,9 +112,9 @@ class Copy(build_py):
 def units(folder: Path) -> list[str]:
     """Return the files to compile: the generated ones, and three files that include all of csrc.
 
-    Small files would each spend most of their time on PyTorch's headers. A clean build takes 86 seconds of processor
-    time this way, and 183 seconds if each file of csrc is compiled separately. The longest comes first, so that all
-    cores are busy.
+    A small file spends most of its compile time on PyTorch's headers. A clean build takes 86 seconds of processor
+    time this way, and 183 seconds if each file of csrc is compiled separately. The slowest file comes first, so that
+    all cores are busy.
     """
     folder.mkdir(parents=True, exist_ok=True)
     apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("multi_tensor", "bindings")}
@@ -127,7 +130,7 @@ def units(folder: Path) -> list[str]:
 
 
 def digest() -> str:
-    """Return a digest of the C++ sources, by which torch.compile's cache distinguishes code for other kernels."""
+    """Return a digest of the C++ sources. It is part of the key of torch.compile's cache."""
     files = sorted(path for top in (CSRC, GENERATED) for path in top.rglob("*.*"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 

@@ -14,7 +14,7 @@ try:
     from .write import differences, write
     from .yaml_nodes import PolicyError, did_you_mean
 except ModuleNotFoundError as error:
-    # torchgen and the operator schemas are in PyTorch's wheel.
+    # PyTorch's wheel contains torchgen and the operator schemas.
     sys.exit(f"error: codegen needs '{error.name}', which is not installed. Run: pip install torch jinja2 pyyaml")
 
 ROOT = Path(__file__).parent.parent
@@ -32,20 +32,22 @@ EPILOG = """\
 exit status:
   0  the files are up to date, or were written
   1  the policy has problems, a file cannot be read or written, or --check found a difference
-  2  the options are wrong"""
+  2  an option is unknown, or has a wrong value"""
 
 
 def main(arguments: list[str] | None = None, torch: object = None) -> int:
     """Run the command and return its exit status.
 
     Args:
-        arguments: The words of the command line; None for those of this process.
+        arguments: The words of the command line; None for the words that started this process.
         torch: The package, if the caller has imported it. Public names of ops are looked up in it.
     """
     parser = ArgumentParser(
         prog=NAME, description=DESCRIPTION, epilog=EPILOG, formatter_class=RawDescriptionHelpFormatter
     )
-    parser.add_argument("--check", action="store_true", help="write nothing, and print a diff of the files that differ")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; print a diff of the files that are out of date"
+    )
     parser.add_argument("--policy", type=Path, default=POLICY, help="read this policy (default: policy.yaml)")
     parser.add_argument(
         "--output",
@@ -53,8 +55,10 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
         default=ROOT / "generated",
         help="write to this folder, and remove its other generated files (default: generated/)",
     )
-    parser.add_argument("--backend", metavar="DEVICE", help="generate the file of this backend, a device of the policy")
-    parser.add_argument("--standalone", metavar="FILE", type=Path, help="write the file of the backend here")
+    parser.add_argument(
+        "--backend", metavar="DEVICE", help="generate the file of this backend (a device of the policy)"
+    )
+    parser.add_argument("--standalone", metavar="FILE", type=Path, help="write the backend's C++ file to this path")
     options = parser.parse_args(arguments)
     if bool(options.backend) != bool(options.standalone):
         parser.error("expected --backend DEVICE and --standalone FILE together; add the other one")

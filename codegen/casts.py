@@ -13,7 +13,7 @@ OTHERS = "others"
 
 @dataclass(frozen=True)
 class Alternative:
-    """A category that `cast` gives an op on a device, for some releases and overloads. None is "unlisted"."""
+    """One category of an op on a device, for some releases and overloads. The category None means "unlisted"."""
 
     category: str | None
     node: Node
@@ -26,7 +26,7 @@ Casts: TypeAlias = dict[str, list[Alternative]]  # the alternatives of an op by 
 
 
 class CastReader(Reader):
-    """A reader of casts for devices, each with the device that it is like."""
+    """A reader of `cast`, which knows the device that each device is like, and the exceptions of each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,10 +45,10 @@ class CastReader(Reader):
                     named[known] = casts
         for name in named:
             for cast in self.exceptions_for(key, name):
-                what = f"device '{name}' has an exception for '{key.value}', but the op names the device"
+                what = f"device '{name}' has an exception for '{key.value}', but its 'cast' names the device"
                 self.report(cast.node, what, "remove one of them")
         others = named.get(OTHERS, [])
-        # With `others: unlisted` the devices that are like a named one are unlisted as well.
+        # With `others: unlisted`, devices that are like a named device are unlisted as well.
         rest = {OTHERS: others} if others and all(cast.category is None for cast in others) else named
         resolved = {device: self.resolve(key, device, named if device in named else rest) for device in self.like}
         return {device: casts for device, casts in resolved.items() if casts}
@@ -108,7 +108,7 @@ class CastReader(Reader):
             what = f"torch: expected a range of PyTorch releases, got '{specifier}'"
             self.report(node, what, "write it as '>=2.10', '<2.13' or both with ','")
         if torch is not None and (torch & SUPPORTED).empty:
-            what = f"polycast supports PyTorch {SUPPORTED}, and '{torch}' is for older releases only"
+            what = f"polycast supports PyTorch {SUPPORTED}, but '{torch}' matches older releases only"
             self.report(node, what, "remove the entry")
             return None
         return torch

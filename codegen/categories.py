@@ -23,7 +23,7 @@ class Category(Enum):
 
 
 def join_name(op: str, overload: str | None) -> str:
-    """Return the name of an overload. The default overload, or none, has the name of its op."""
+    """Return the name of an overload. The name of the default overload, or of None, is the name of its op."""
     return op if overload in (None, DEFAULT) else f"{op}.{overload}"
 
 
@@ -35,11 +35,11 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 @dataclass(frozen=True)
 class Signature:
-    """The facts about an overload's schema on which categories depend. csrc/autocast/obstacles.cpp has the same ones.
+    """The properties of an overload's schema that restrict its categories. csrc/autocast/obstacles.cpp has a copy.
 
     `variant` is FUNCTIONAL if calls can be cast, or VIEW if the overload can return an argument or a view of one.
-    Otherwise it names the way in which the overload writes to its arguments. `tensors` is the largest number of tensors
-    in a call, where a list counts as two.
+    Otherwise it is the name of the variant that writes to its arguments, such as "inplace". `tensors` is the largest
+    number of tensors in a call, where a list counts as two.
     """
 
     variant: str
@@ -54,7 +54,7 @@ class Signature:
 
     def uncastable(self) -> tuple[str, str] | None:
         """Return why no category can cast the overload, and a remedy; None if one can."""
-        if self.variant == VIEW:  # such as squeeze, whose result may be written to, and reshape, if nothing has to move
+        if self.variant == VIEW:  # for example squeeze, or reshape if it does not copy
             return "can return a view of its argument, and a cast would break that aliasing", "remove it"
         if self.variant != FUNCTIONAL:
             return f"is the {self.variant} variant", "name a functional overload"

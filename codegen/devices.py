@@ -18,13 +18,14 @@ class DeviceReader(CastReader):
     def __init__(self, schemas: Schemas) -> None:
         super().__init__()
         self.schemas = schemas
-        self.meant: list[str] = []  # the names of misspelled devices
+        self.meant: list[str] = []  # the correct names of misspelled devices
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
         names = [key.value for key, _ in entries]
         devices = [self.read_device(key, value, names) for key, value in entries]
-        # Devices with a problem are included, under the correct name as well, so that no op is reported for naming one.
+        # Devices with a problem are included, with the correct name of each as well. Otherwise each op that names
+        # such a device would be reported.
         self.like = dict.fromkeys([*self.meant, *names])
         self.like.update((device.name, device.like) for device in devices if device is not None)
         return [device for device in devices if device is not None]
@@ -62,16 +63,16 @@ class DeviceReader(CastReader):
         return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend)
 
     def read_exceptions(self, device: Text, node: Node, has_like: bool) -> dict[str, Alternative]:
-        """Return the casts that a device has instead of those of the device that it is like, by op or overload."""
+        """Return the casts by op or overload that override the casts of the device that this device is like."""
         found: dict[str, Alternative] = {}
         if not has_like:
-            what = f"device '{device.value}' has 'except' and no 'like'"
+            what = f"device '{device.value}' has 'except' but no 'like'"
             self.report(node, what, "add 'like', or name the device in the ops instead")
         for key, names in self.entries(node, f"except of device '{device.value}'"):
             category = self.category(key)
             for text in self.texts(names, f"{key.value} of device '{device.value}'"):
                 if text.value in found:
-                    what = f"device '{device.value}' excepts '{text.value}' twice"
+                    what = f"except of device '{device.value}' names '{text.value}' twice"
                     self.report(text, what, "remove one of them")
                 elif category is not None:
                     overload = split_name(text.value)[1]
@@ -86,7 +87,7 @@ class DeviceReader(CastReader):
         for device, exceptions in self.exceptions.items():
             for name, cast in exceptions.items():
                 op, overload = split_name(name)
-                what = f"device '{device}' excepts '{name}', which the policy does not list"
+                what = f"except of device '{device}': the policy does not list '{name}'"
                 if op not in known:
                     self.report_unknown(cast.node, what, op, known)
                 elif overload and overload not in known[op]:

@@ -1,11 +1,11 @@
-"""The reader of `documents`: their op lists, with which the ops of the policy must agree."""
+"""The reader of `documents`: op lists, to which the rules of the policy must conform."""
 
 from .categories import Category
 from .fields import Reader
 from .model import Device, Document, DocumentList, Op
 from .yaml_nodes import Node, Sequence, Text
 
-# In documents, each of these is fp32.
+# Documents call all of these categories fp32.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
 
 
@@ -49,7 +49,7 @@ def _read_list(
 
 
 def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Text, tuple[str, ...]]]:
-    """Return the names, each with its ops. An item is a name that is an op, {name: op} or {name: [op, op]}."""
+    """Return the names, each with its ops. An item is the name of an op, {name: op} or {name: [op, op]}."""
     names: list[tuple[Text, tuple[str, ...]]] = []
     for item in node.value if isinstance(node, Sequence) else (node,):
         named = reader.named(item, "names", "write it as op, {name: op} or {name: [op, op]}")
@@ -63,7 +63,7 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
 
 
 def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str, ...]:
-    """Return the names of the ops. If the policy lacks one of them, report it and return ()."""
+    """Return the names of the ops, or () after a report if the policy lacks one of them."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
         reader.report_unknown(text, f"the policy has no op '{text.value}'", text.value, ops)

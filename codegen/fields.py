@@ -1,4 +1,4 @@
-"""The reader of nodes: texts, names, lists and mappings. It reports a node that has another form."""
+"""The reader of nodes: strings, names, lists and mappings. It reports nodes of the wrong form."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,20 +18,20 @@ class Reader:
         self.problems.append(Problem(location(node), what, remedy))
 
     def report_unknown(self, node: Node, what: str, name: str, known: Iterable[str]) -> None:
-        """Report an unknown name, with the known name that is likely meant."""
+        """Report an unknown name, and suggest a known name."""
         self.report(node, what, did_you_mean(name, known))
 
     def text(self, node: Node | None, what: str) -> str | None:
-        if node is None:  # an optional key that is not there
+        if node is None:  # an optional key that is omitted
             return None
         if isinstance(node, Text) and node.value.strip():
             value: str = node.value
             return value
-        self.report(node, f"{what}: expected text, got {_form(node)}", "write it as plain text")
+        self.report(node, f"{what}: expected a string, got {_form(node)}", "write a string")
         return None
 
     def identifier(self, node: Node | None, what: str) -> str | None:
-        """Read a text that is an identifier, which C++ and Markdown can contain without quotes."""
+        """Read an identifier, which C++ and Markdown can contain without quotes."""
         value = self.text(node, what)
         if node is not None and value is not None and not _IDENTIFIER.fullmatch(value):
             self.report(node, f"{what}: expected an identifier, got '{value}'", "use letters, digits and '_'")
@@ -48,7 +48,7 @@ class Reader:
         return value
 
     def texts(self, node: Node, what: str) -> list[Text]:
-        """Read a list of different texts."""
+        """Read a list of different strings."""
         if not isinstance(node, Sequence) or not node.value:
             self.report(node, f"{what}: expected a list of names, got {_form(node)}", "write it as [one, two]")
             return []
@@ -89,16 +89,16 @@ class Reader:
         for key in unknown:
             remedy = did_you_mean(key.value, known)
             if not _IDENTIFIER.fullmatch(key.value):  # as in {note: Yes, we do.}
-                remedy = "if it is a part of the text before the comma, put the whole text in quotes"
+                remedy = "if it continues the string before the comma, put the whole string in quotes"
             self.report(key, f"unknown key '{key.value}' of {what}", remedy)
         missing = [name for name in required if name not in found]
-        for name in missing if not unknown else ():  # an unknown key is probably the missing one, misspelled
+        for name in missing if not unknown else ():  # an unknown key is probably a misspelled required one
             self.report(node, f"{what} has no '{name}'", "add it")
         return None if missing else found
 
 
 def _form(node: Node) -> str:
     if isinstance(node, Text):
-        return f"the text '{node.value}'" if node.value.strip() else "nothing"
+        return f"the string '{node.value}'" if node.value.strip() else "nothing"
     kind = "list" if isinstance(node, Sequence) else "mapping"
     return f"a {kind}" if node.value else f"an empty {kind}"

@@ -1,4 +1,4 @@
-"""The model of a valid policy. It is frozen, and independent of YAML and of the installed PyTorch."""
+"""The model of a valid policy. It is frozen, and does not depend on YAML or on the installed PyTorch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -80,7 +80,7 @@ class Op:
         return [(category, torch) for category, torch in found if torch == ALL or (category, ALL) not in found]
 
     def by_overload(self, device: str) -> dict[str, str]:
-        """Return the categories of each overload on a device, with their ranges, as text."""
+        """Return the categories of each overload on a device, with their ranges, as one string."""
         found: dict[str, str] = {}
         for rule in (rule for rule in self.rules if rule.device == device):
             text = rule.category.value if rule.torch == ALL else f"{rule.category.value} (torch {rule.torch})"
@@ -122,7 +122,8 @@ class DocumentList:
 class Policy:
     """A whole policy. The devices are in the order of the file, and the ops in alphabetical order.
 
-    `sentences` has a sentence about each category. `composites` has public names that run several ops, with these ops.
+    `sentences` describes each category in a sentence. `composites` lists the public names that run several
+    ops, with these ops.
     """
 
     devices: tuple[Device, ...]
@@ -138,15 +139,16 @@ class Policy:
         return note
 
     def spell(self, devices: tuple[str, ...]) -> str:
-        """Return a set of devices in a short spelling. A device follows the one that it is like; "-" excludes a device.
+        """Return a short form of a set of devices. A device is in the set if the device that it is like is in it.
 
-        So a new device changes only the rules in which it differs from the device that it is like.
+        "-" excludes a device. So a new device changes only the lines of rules in which it differs from the device that
+        it is like.
         """
         stated = [device for device in self.devices if (device.name in devices) != (device.like in devices)]
         return " ".join(device.name if device.name in devices else f"-{device.name}" for device in stated)
 
     def exceptions(self, device: Device) -> dict[str, list[str]]:
-        """Return by category the overloads that have another category on the device that this one is like."""
+        """Return by category the overloads whose category differs from the device that this device is like."""
         found: dict[str, list[str]] = {}
         for op in self.ops:
             mine, its = op.by_overload(device.name), op.by_overload(device.like or "")

@@ -1,4 +1,4 @@
-"""The parser: nodes and schemas become a valid policy. An op or device with a problem is reported and dropped."""
+"""The parser, which turns nodes into a valid policy. It reports and omits each op or device with a problem."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
 
     Args:
         path: The file.
-        name: The name of the file in problems.
+        name: The name of the file, for messages.
         schemas: The operator schemas that the rules must fit.
 
     Raises:
@@ -44,7 +44,7 @@ class _PolicyParser(DeviceReader):
         sentences = self.read_categories(fields["categories"])
         ops = self.read_ops(fields["ops"]) if self.like else []
         policy = Policy(tuple(devices), sentences, tuple(ops))
-        if self.problems:  # dropped ops would be reported again wherever they are named
+        if self.problems:  # the checks below would report an omitted op wherever it is named
             return policy
         by_name = {op.name: op for op in ops}
         self.check_exceptions(policy)

@@ -1,6 +1,6 @@
-"""Rendering of a policy to the texts of the generated files. The same policy always gives the same texts.
+"""Renders a policy to the generated files. The same policy always gives the same files.
 
-The rules are split into shards, which compile in parallel. The hash of an op's name chooses its shard, so an added op
+The rules are split into shards, which compile in parallel. The hash of an op's name selects its shard, so an added op
 changes one shard.
 """
 
@@ -108,7 +108,7 @@ def markdown(text: str) -> str:
 
 
 def _header_range(op: Op) -> VersionRange:
-    """Return the releases that have the header of an op, which is there if any of its overloads is."""
+    """Return the releases that have the header of an op, which are those that have any of its overloads."""
     return reduce(or_, (rule.overload.torch for rule in op.rules))
 
 
@@ -139,7 +139,7 @@ def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange
 
 
 def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:
-    """Return (overload, devices, category, note) of the rules with a note, with one row for equal rules of devices."""
+    """Return (overload, devices, category, note) for each rule with a note. Devices with equal rules share a row."""
     joined: dict[tuple[str, str, str], list[str]] = {}
     for rule in policy.rules():
         if rule.note is not None:

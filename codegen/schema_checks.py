@@ -8,7 +8,7 @@ from .yaml_nodes import Node, Text, renamed
 
 
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:
-    """Report an overload that the installed PyTorch lacks or that cannot be cast. Return whether it is sound."""
+    """Report an overload that the installed PyTorch lacks or that cannot be cast. Return whether it has no problem."""
     if schemas.release not in overload.torch:
         names = {"op": op, "overload": overload.name}
         return all(reader.identifier(renamed(place, name), what) for what, name in names.items())
@@ -27,7 +27,7 @@ def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload
 
 
 def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Node) -> bool:
-    """Report a category that the overload cannot have. Return whether it is sound."""
+    """Report a category that the overload cannot have. Return whether the rule has no problem."""
     name, category = f"'{rule.schema_name}'", rule.category.value
     if rule.category is Category.BANNED and rule.message is None:
         reader.report(

@@ -1,6 +1,6 @@
-"""The operator schemas of the installed PyTorch, which are read from files of its wheel without importing it.
+"""The operator schemas of the installed PyTorch, read from files of its wheel without importing it.
 
-The recorded releases are here as well. They state where PyTorch registers autocast kernels.
+The recorded releases show where PyTorch registers autocast kernels.
 """
 
 import re
@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the recorded releases. In the file the first is complete, and a later one lists its changes."""
+    """Return the recorded releases. In the file, the first one is complete, and each later one lists only changes."""
     records: list[Record] = []
     ops: dict[str, dict[str, str]] = {}
     for name, release in yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER).items():
@@ -73,7 +73,7 @@ class Schemas:
             torch: The package, if the caller has imported it. Public names of ops are looked up in it.
         """
         spec = find_spec("torchgen")
-        assert spec is not None  # it is imported above
+        assert spec is not None  # because torchgen is imported above
         assert spec.origin is not None
         packaged = Path(spec.origin).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
         major, minor = version("torch").split(".")[:2]
@@ -115,7 +115,7 @@ class Schemas:
         )
 
     def may_keep_kernel(self, rule: Rule) -> bool:
-        """Return whether a recorded release of the rule has a kernel for it, or none is recorded."""
+        """Return whether a recorded release in the rule's range has a kernel for it, or no such release is recorded."""
         records = [record.ops.get(rule.schema_name, {}) for record in self.history if record.number in rule.torch]
         return not records or any(row.get(rule.device) == Category.STOCK.value for row in records)
 

@@ -1,4 +1,4 @@
-"""Rendering of one device to a C++ file that needs PyTorch only, for maintainers of a backend outside of PyTorch.
+"""Renders one device to a C++ file that needs PyTorch only, for maintainers of a backend outside of PyTorch.
 
 The file registers the rules of the device with the macros of ATen/autocast_mode.h.
 """
@@ -16,8 +16,8 @@ from .versions import ALL, VersionRange
 def render_standalone(policy: Policy, device: Device, path: Path, options: Iterable[str] = ()) -> str:
     """Return the text of the file.
 
-    It contains the command that writes it, with the names of files but not their folders. It contains no version, so
-    the same rules give the same text in any folder and for any release.
+    It contains the command that writes it, in which file names have no folders. It contains no version. So the same
+    rules give the same text in every folder and for every release.
 
     Args:
         policy: The policy.

@@ -11,7 +11,7 @@ _CLAUSE = re.compile(r"(>=|<)\s*(\d{1,3})\.(\d{1,3})\s*", re.ASCII)
 
 @dataclass(frozen=True, order=True)
 class VersionRange:
-    """The releases from `first`, included, to `end`, excluded. None leaves a side open."""
+    """The releases from `first`, included, to `end`, excluded. None means no limit."""
 
     first: Version | None = None
     end: Version | None = None

@@ -1,4 +1,4 @@
-"""Writing texts to files, and comparing them."""
+"""Writes the generated files, or compares them with new texts."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ def differences(files: Mapping[Path, str], folder: Path | None = None) -> str:
 def write(files: Mapping[Path, str], folder: Path | None = None) -> tuple[list[Path], list[Path]]:
     """Write texts to files, and remove the other files of a folder. Return the written and the removed files.
 
-    A file that has its text already is not written, so that nothing that depends on it is rebuilt.
+    A file with the same text is not written again, so that the build does not recompile it.
 
     Args:
         files: The new text of each file.

@@ -1,6 +1,6 @@
-"""The nodes of a YAML file, with their places, and the problems of a file, each with its place and remedy.
+"""The nodes of a YAML file with their locations, and the problems of a file, each with its location and remedy.
 
-Every scalar is text: `on`, `1.0` and `~` stay as the author typed them. A duplicate key is a problem.
+Every scalar is a string: `on`, `1.0` and `~` are read as typed. A duplicate key is a problem.
 """
 
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 import yaml
 
-# yaml.SafeLoader takes most of a second for policy.yaml.
+# yaml.SafeLoader needs most of a second to read policy.yaml.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEPTH = 16
 
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A place in a file, with line and column from 1."""
+    """A location in a file. Line and column start at 1."""
 
     file: str
     line: int = 1
@@ -31,7 +31,7 @@ class Location:
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One problem of a file, with its place and remedy."""
+    """One problem of a file, with its location and remedy."""
 
     location: Location
     what: str
@@ -61,13 +61,13 @@ Mapping: TypeAlias = yaml.MappingNode
 
 
 def location(node: Node) -> Location:
-    """Return the place where a node begins."""
+    """Return the location where a node begins."""
     mark = node.start_mark
     return Location(mark.name, mark.line + 1, mark.column + 1)
 
 
 def renamed(node: Text, text: str) -> Text:
-    """Return a scalar with another text at the same place."""
+    """Return a scalar with another string at the same location."""
     return Text(node.tag, text, node.start_mark, node.end_mark)
 
 
@@ -76,7 +76,7 @@ def load(path: Path, name: str) -> Node:
 
     Args:
         path: The file.
-        name: The name of the file in problems.
+        name: The name of the file, for messages.
 
     Raises:
         PolicyError: If the file cannot be read, is not valid YAML, or has a duplicate key.
@@ -84,7 +84,7 @@ def load(path: Path, name: str) -> Node:
     start = Location(name)
     try:
         stream = StringIO(path.read_text(encoding="utf-8"))
-        stream.name = name  # the marks of the nodes use it
+        stream.name = name  # the marks of the nodes contain this name
         root = yaml.compose(stream, Loader=LOADER)
     except UnicodeDecodeError as error:
         place = Location(name, error.object[: error.start].count(b"\n") + 1)
@@ -110,15 +110,15 @@ def load(path: Path, name: str) -> Node:
 
 
 def _check(node: Node, problems: list[Problem], depth: int) -> None:
-    """Report keys that are not text, and duplicate keys."""
+    """Report keys that are not strings, and duplicate keys."""
     if isinstance(node, Text):
         return
-    if depth > _DEPTH:  # an alias of itself has no end
+    if depth > _DEPTH:  # for example, an alias that contains itself
         raise PolicyError([Problem(location(node), f"nested deeper than {_DEPTH} levels", "flatten it")])
     seen: set[str] = set()
     for key, value in node.value if isinstance(node, Mapping) else ((None, item) for item in node.value):
         if key is not None and not isinstance(key, Text):
-            problems.append(Problem(location(key), "a key that is not text", "write a name as the key"))
+            problems.append(Problem(location(key), "a key: expected a name, got a list or a mapping", "write a name"))
         elif key is not None and key.value in seen:
             problems.append(Problem(location(key), f"duplicate key '{key.value}'", "remove one of them"))
         else:

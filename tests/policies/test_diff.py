@@ -37,7 +37,7 @@ def test_diff_of_two_releases_lists_each_changed_op(diff: Shown) -> None:
 def test_diff_names_a_device_without_a_record(diff: Shown) -> None:
     rows, below = diff("torch-2.9", "torch-2.10")
     same = "torch-2.9 and torch-2.10 have the same categories."
-    assert [*rows] == [same, "Not compared, because one has no record of it: xla."]
+    assert [*rows] == [same, "Not compared, because one side has no record: xla."]
     assert below == ""
 
 

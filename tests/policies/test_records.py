@@ -98,7 +98,7 @@ def test_a_device_without_a_record_has_its_built_in_categories(record: Release) 
     built_in = {rule.key: rule.category for rule in BUILT_IN}
     rules = [rule for rule in polycast.Policy(record.name).by_overload() if rule.device not in record.devices]
     assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
-    assert {rule.note for rule in rules} == {f"no record in {record.name}: the built-in category"}
+    assert {rule.note for rule in rules} == {f"built-in, because {record.name} has no record"}
     assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # like none, like the CPU
 
 

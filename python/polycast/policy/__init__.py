@@ -1,4 +1,4 @@
-"""The rules of ops, by category and device: questions to the built-in policy, and to the policies that apply here."""
+"""Queries of the built-in policy, and of the policies that apply at the call."""
 
 from polycast.policy.categories import UNLISTED
 from polycast.policy.query import categories, category, current, devices, notes, ops, resolved, rules

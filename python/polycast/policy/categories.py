@@ -10,7 +10,7 @@ VALUES = (*(name for name in CATEGORIES if name != STOCK), UNLISTED, *("float16"
 
 
 def canonical(text: str) -> str:
-    """Return the spelling with which a category or a dtype is printed and saved. Any other text stays unchanged.
+    """Return a category or a dtype as it is printed and saved. Return any other string unchanged.
 
     Example:
         >>> from polycast.policy.categories import canonical
@@ -22,7 +22,7 @@ def canonical(text: str) -> str:
 
 
 def not_a_category(text: str) -> tuple[str, str]:
-    """Return the problem and the remedy of a text that is not one of VALUES."""
+    """Return the problem and the remedy for a string that is not one of VALUES."""
     if text == STOCK:
         return f"'{text}' is for policy.yaml only, because no rule restores PyTorch's own kernel", "remove it"
     return f"unknown category '{text:.60}'", did_you_mean(text, VALUES)

@@ -1,4 +1,4 @@
-"""Tables of the categories in which two policies or releases differ, with the reasons."""
+"""Tables that compare the categories of two policies or releases, with the reasons for differences."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -18,13 +18,13 @@ BUILT_IN_NAME = "built-in"  # the built-in policy
 LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow their own rules."
 _NOTES = {
     UNLISTED: LEFT_ALONE,
-    "input_dtype": "input_dtype: runs in the dtype of its inputs, and so does all that it runs.",
+    "input_dtype": "input_dtype: the op and all ops that it runs use the dtypes of their inputs.",
     ABSENT: f"{ABSENT}: this PyTorch release has no such op or overload.",
 }
 
 
 def side_of(title: str, rules: Iterable[Rule] = ()) -> Release:
-    """Return rules over the built-in ones in the form of a release, to compare them."""
+    """Return the built-in rules, overridden by the given ones, in the form of a release, which can be compared."""
     by_key = {rule.key: rule for rule in (*BUILT_IN, *rules)}
     ops: dict[str, dict[str, str] | str] = {}
     for key, group in groupby(sorted(by_key.values()), lambda rule: rule.name):
@@ -39,7 +39,7 @@ def diff(one: str, other: str, device: str | None = None) -> str:
     Args:
         one: "built-in" for the built-in policy, or any str that :class:`polycast.Policy` accepts: a recorded release
             ("torch-2.11"), a policy file, a category.
-        other: The other side, as `one`.
+        other: The other side, in the same form.
         device: The only device to compare; None for all devices of which both sides have a record.
 
     Raises:
@@ -59,14 +59,14 @@ def diff(one: str, other: str, device: str | None = None) -> str:
     table = differences(left, right, wanted) or f"{left.name} and {right.name} have the same categories."
     apart = [name for name in DEVICES if (name in left.devices) != (name in right.devices)]
     if apart and wanted is None:
-        table += f"\nNot compared, because one has no record of it: {', '.join(apart)}."
+        table += f"\nNot compared, because one side has no record: {', '.join(apart)}."
     return table
 
 
 def _side(name: str) -> Release:
     if name == BUILT_IN_NAME:
         return side_of(name)
-    if is_release(name):  # as it was recorded: it may have ops that the installed PyTorch lacks
+    if is_release(name):  # unlike Policy(name), it has ops that the installed PyTorch lacks
         return find(name)
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; policy files end in .yaml"
@@ -75,13 +75,13 @@ def _side(name: str) -> Release:
 
 
 def differences(one: Release, other: Release, device: str | None = None) -> str:
-    """Return a table of the categories in which two sides differ, with the reasons that are known; "" if in none."""
+    """Return a table of the categories in which two sides differ, with the known reasons; "" if they are equal."""
     shared = [name for name in DEVICES if name in one.devices and name in other.devices and device in (None, name)]
     cells: dict[Key, tuple[str, ...]] = {}
     numbers: dict[str, str] = {"": ""}
     for key in [(name, on) for name in sorted({*one.ops, *other.ops}, key=split_overload) for on in shared]:
         categories = one.category(*key), other.category(*key)
-        # An op that one side does not have and the other does not list is cast by neither.
+        # If one side does not have an op, and the other does not list it, neither casts it.
         if categories[0] != categories[1] and {*categories} != {ABSENT, UNLISTED}:
             reason = _reason(one, other, key)
             cells[key] = (*categories, numbers.setdefault(reason, f"[{len(numbers)}]"))
@@ -96,7 +96,7 @@ def differences(one: Release, other: Release, device: str | None = None) -> str:
 
 
 def _reason(one: Release, other: Release, key: Key) -> str:
-    """Return the reasons that the sides and the releases between them have for the categories of an overload."""
+    """Return the reasons for the categories of an overload, from both sides and the releases between them."""
     first, last = sorted((one.number, other.number))
     reasons = [one.notes.get(key), other.notes.get(key)]
     reasons += [release.reasons.get(key[0]) for release in releases().values() if first < release.number <= last]

@@ -15,7 +15,7 @@ class Problem(NamedTuple):
     remedy: str
 
     def inside(self, file: str, key: str) -> "Problem":
-        """Return the problem of rules that are the value of a key in other rules."""
+        """Return the problem for rules that are the value of a key in a file or a dict."""
         return self._replace(file=file, path=f"{key}.{self.path}")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Policy files: YAML in which no key is a duplicate."""
+"""Policy files: YAML without duplicate keys."""
 
 import os
 from pathlib import Path
@@ -9,21 +9,21 @@ import yaml
 from polycast.policy.errors import PolicyError, Problem
 
 
-class _Loader(yaml.BaseLoader):  # every value is text; yaml.CBaseLoader crashes where lists are nested too deep
+class _Loader(yaml.BaseLoader):  # yaml.CBaseLoader crashes if lists are nested too deep
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             is_text = isinstance(key, yaml.ScalarNode)
             if not is_text or key.value in seen:
                 duplicate = f"duplicate key '{key.value}'; remove one of the two"
-                problem = duplicate if is_text else "a key that is not text; write a name as the key"
+                problem = duplicate if is_text else "a key: expected a name, got a list or a mapping; write a name"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         content: dict[Any, Any] = super().construct_mapping(node, deep)
         return content
 
     def construct_scalar(self, node: yaml.ScalarNode) -> Any:
-        """Return the text of a scalar; None for null and for a value that is missing."""
+        """Return a scalar as a string; None for null or a missing value."""
         return None if node.style is None and node.value in ("", "~", "null") else super().construct_scalar(node)
 
 

@@ -1,4 +1,4 @@
-"""The reader of rules: a dict, a file, a release, a category or a dtype becomes rows, or an error."""
+"""The reader of rules, which turns a dict, a file, a release, a category or a dtype into rows."""
 
 import os
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ def rows_of_dict(rules: object, file: str = "") -> Rows:
 
 
 class _Reader:
-    """A reader, which collects problems. The reading methods omit the part that has a problem."""
+    """A reader that collects problems. Its methods omit each part that has a problem."""
 
     def __init__(self, file: str) -> None:
         self.problems: list[Problem] = []
@@ -101,10 +101,10 @@ class _Reader:
         self.problems.append(Problem(self._file, path, what, remedy))
 
     def policy(self, root: object) -> Rows:
-        """Return the rows of a dict or a file, whose rules are under `ops` or at its top."""
+        """Return the rows of a dict or a file. Its rules are under the key `ops` or at the top level."""
         if isinstance(root, Mapping) and "models" in root:
             remedy = "for a file whose keys are names of modules, call polycast.assign(model, file)"
-            self.report("models", "a policy has no rules of modules", remedy)
+            self.report("models", "a policy cannot contain rules of modules", remedy)
             return {}
         rules, before = root, ""
         if isinstance(root, Mapping) and "ops" in root:
@@ -135,7 +135,7 @@ class _Reader:
         return found
 
     def by_device(self, value: object, path: str) -> list[Cell | None]:
-        """Return the cells of the devices."""
+        """Return the cell of each device, from a category, a dtype or a mapping of devices."""
         if not isinstance(value, Mapping):
             return [self.cast(value, path)] * len(DEVICES_LIKE)
         named: dict[str, Cell | None] = {}
@@ -147,7 +147,7 @@ class _Reader:
         if not value:
             self.report(path, "expected a mapping from devices to categories, got an empty one", _WRITE)
         others = named.get(OTHERS)
-        # With `others: unlisted` devices that are like a named one have no rule either.
+        # With `others: unlisted`, devices that are like a named device are unlisted as well.
         all_unlisted = others is not None and others.category == UNLISTED
         found = []
         for device in DEVICES_LIKE:
@@ -199,7 +199,7 @@ class _Reader:
         return [(key, cells) for key, cells in zip(targets, cut, strict=True) if any(cells)]
 
     def joined(self, earlier: Row | None, row: Row, key: str, path: str) -> Row:
-        """Return both rows of an op as one, and report where they disagree."""
+        """Merge two rows of an op, and report the devices on which they disagree."""
         if earlier is None:
             return row
         reported: set[str] = set()
@@ -207,7 +207,7 @@ class _Reader:
             if one and other and one.category != other.category and one.source not in reported:
                 reported.add(one.source)
                 what = f"gives '{shown(key)}' {other.category} on {device}, but {one.source} gives it {one.category}"
-                also = "" if "." in key else ", or name an overload in the rule that is to override the other"
+                also = "" if "." in key else ", or make one a rule for an overload, which overrides the other"
                 self.report(path, what, f"remove one of the two rules{also}")
         return overlaid(row, earlier)
 

@@ -27,14 +27,14 @@ _FUNCTIONS = {
     "torch.fft": (torch.fft, "fft_"),
     "torch": (torch, ""),
 }
-# The modules in which a function with the name of an op may run other ops as well.
+# Modules with functions that have the name of one op, but may run others.
 _NAMESAKES = ("torch", "torch.Tensor", "torch.nn.functional")
 # The names that programs use for these modules.
 _SHORT = {"F.": "torch.nn.functional.", "nn.": "torch.nn.", "Tensor.": "torch.Tensor.", "aten.": ATEN}
 
 
 def written_out(key: str) -> str:
-    """Return the name of an op, or of a function or class that runs it, with the full name of its module.
+    """Replace abbreviations such as "F." in the name of an op, a function or a class.
 
     Example:
         >>> from polycast.policy.op_names import written_out
@@ -50,7 +50,7 @@ def written_out(key: str) -> str:
 
 
 def keys_of(name: str) -> tuple[str, ...]:
-    """Return the keys of the ops that a name means, such as "aten::softmax", or of the overload that it means.
+    """Return the keys of the ops or of the overload that a name means, as in "aten::softmax".
 
     A public name may run several ops. The result is empty for an unknown name.
 
@@ -62,14 +62,14 @@ def keys_of(name: str) -> tuple[str, ...]:
     name = written_out(name)
     key = qualified(name)
     if _is_op(key):
-        # torch.norm is a Python function that seldom runs the op "norm". Only "aten::norm" means this op alone.
+        # torch.norm is a Python function that seldom runs the op "norm". "aten::norm" means only this op.
         ops = dict.fromkeys(op for place in _NAMESAKES for op in ops_by_public_name().get(f"{place}.{name}", ()))
         return tuple(map(qualified, ops)) if name in ops and len(ops) > 1 else (key,)
     ops = ops_by_public_name().get(name, {})
-    # "cholesky" is an op that the installed PyTorch may lack. Then it does not mean torch.linalg.cholesky.
+    # If the installed PyTorch lacks an op such as "cholesky", the name does not mean torch.linalg.cholesky.
     keys = [] if name in ops else [qualified(op) for op in ops]
     place, _, last = name.rpartition(".")
-    if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # SiLU runs silu, and LeakyReLU leaky_relu
+    if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # SiLU runs silu, and LeakyReLU runs leaky_relu
         functions = {name.replace("_", ""): name for name in vars(torch.nn.functional) if not name.endswith("_")}
         place, last = "torch.nn.functional", functions.get(last.lower(), last)
     if not ops and place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
@@ -98,7 +98,7 @@ def asked_keys(op: Op) -> tuple[str, ...]:
             f"op: expected the name of an op, or PyTorch's function or class that runs it, got {op!r:.60}; "
             "write its name, such as 'conv2d'"
         )
-    key = qualified(written_out(name))  # a question about "norm" is about this op, and not about the ops of torch.norm
+    key = qualified(written_out(name))  # in a query, "norm" is the op, and not torch.norm
     keys = (key,) if _is_op(key) else keys_of(name)
     if not keys:
         raise ValueError("; ".join(unknown(name)))
@@ -106,12 +106,12 @@ def asked_keys(op: Op) -> tuple[str, ...]:
 
 
 def overload_names(op: str) -> list[str]:
-    """Return the names of the overloads of an op with its namespace."""
+    """Return the names of the overloads of an op, whose name includes its namespace."""
     return [split_overload(name)[1] for name in overloads_of(op)]
 
 
 def name_of(function: object) -> str | None:
-    """Return the name by which a policy knows a function, a class or an operator; None if it knows none.
+    """Return the name of a function, a class or an operator in a policy; None if it has none.
 
     Example:
         >>> import torch
@@ -134,7 +134,7 @@ def name_of(function: object) -> str | None:
 
 
 def unknown(name: str) -> tuple[str, str]:
-    """Return the problem and the remedy of an unknown name."""
+    """Return the problem and the remedy for an unknown name."""
     name_in_full = shown(written_out(name))
     op, _, overload = name_in_full.partition(".")
     if overload and _is_op(qualified(op)):
@@ -157,7 +157,7 @@ def known() -> Iterator[str]:
 
 @cache
 def ops_by_public_name() -> dict[str, dict[str, None]]:
-    """Return the ops that each public name runs, in order. A name is found whole and by its last part."""
+    """Return the ops that each public name runs, in order. The keys are full names and their last parts."""
     found: dict[str, dict[str, None]] = {}
     for names, ops in NAMES:
         for name in names.split():

@@ -33,7 +33,7 @@ __all__ = ["Policy", "PolicyError", "Rule"]
 
 PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None"
 
-# Every policy by its address. Equal policies are separate entries, because one of them may be freed first.
+# All policies by id. Equal policies have separate entries, because one of them may be freed first.
 _made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
 
 
@@ -52,7 +52,7 @@ class Policy(Mapping[str, Casts]):
 
     A rule covers the functional overloads of an op that take tensors and that its category can cast. A rule for an
     overload overrides a rule for its op. The key "*" is for every op that the built-in policy lists on any device,
-    except where it bans the op or keeps PyTorch's own kernel. Every other key overrides "*".
+    except on devices where it bans the op or runs PyTorch's own kernel. Every other key overrides "*".
 
     The value of a rule is one of these:
 
@@ -67,12 +67,12 @@ class Policy(Mapping[str, Casts]):
             - The name of a YAML file, or its ``Path``.
             - A recorded PyTorch release, as in "torch-2.11". Its policy casts every op as the release does, under any
               PyTorch. It omits ops that the release or the installed PyTorch does not have. Devices of which the
-              release has no record keep their built-in rules. A rule that is there for this purpose has a note.
+              release has no record keep their built-in rules. The rules that ensure this have a note.
             - A category or a dtype, as in "fp32" or ``torch.float32``, which is short for ``{"*": "fp32"}``.
             - A policy, or None for no rules.
 
     Raises:
-        PolicyError: If the rules have problems. It is a ``ValueError`` that lists each with its place and remedy.
+        PolicyError: If the rules have problems. It is a ``ValueError`` that lists each with its keys and remedy.
         ValueError: If a str is not a category, a dtype, a release or a file.
         TypeError: If the rules have another type.
 
@@ -103,11 +103,11 @@ class Policy(Mapping[str, Casts]):
         """Return the policy of a YAML file.
 
         Args:
-            path: The file, which has the rules under the key `ops` or at its top.
+            path: The file. Its rules are under the key `ops` or at the top level.
 
         Raises:
             PolicyError: If the file cannot be read, or its rules have problems.
-            TypeError: If `path` is not a path.
+            TypeError: If `path` is neither a str nor a path.
 
         Example:
             >>> import pathlib, polycast, tempfile
@@ -143,17 +143,17 @@ class Policy(Mapping[str, Casts]):
 
     @classmethod
     def of_digest(cls, digest: str) -> "Policy":
-        """Return a policy with a digest, by which torch.compile knows policies. Such a policy must exist."""
+        """Return a policy with this digest, by which compiled code names policies. Such a policy must exist."""
         return next(policy for made in _made.valuerefs() if (policy := made()) is not None and policy.digest == digest)
 
     @classmethod
     def of_kernels(cls, policy: KernelPolicy) -> "Policy":
-        """Return the policy of the rows that kernels look up."""
+        """Return a policy with the rows that kernels look up."""
         return cls._with({key: tuple(cell and Cell(*cell) for cell in row) for key, row in policy.rows.items()})
 
     @property
     def kernels(self) -> KernelPolicy:
-        """The rows as kernels look them up. Policies with the same rules from the same sources share one."""
+        """The rows in the form in which kernels look them up. Policies with equal rules and sources share it."""
         if self._kernels is None:
             self._kernels = kernel_policy(key_of(self), self._rows)
         return self._kernels
@@ -174,12 +174,12 @@ class Policy(Mapping[str, Casts]):
         return Rules(rule for name in names for rule in self._on(name))
 
     def _row_on(self, overload: str) -> Row:
-        """Return the cells that apply to an overload, by its name in the dispatcher."""
+        """Return the cells that apply to an overload. The argument is its name in the dispatcher."""
         keys = self.kernels.deciding_keys(overload)
         return tuple(None if key is None else self._rows[key][place] for place, key in enumerate(keys))
 
     def rules_on(self, op: Op) -> Iterator[Rule]:
-        """Yield the rules of an op, or of the ops that a name runs. They include the built-in rules that still apply.
+        """Yield the rules of an op, or of the ops that a name runs, including built-in rules that are not overridden.
 
         The overloads that the built-in policy lists come first.
         """
@@ -207,7 +207,7 @@ class Policy(Mapping[str, Casts]):
             device: The device, as for :func:`polycast.policy.category`; None for all devices.
 
         Returns:
-            As for :func:`polycast.policy.category`. It may also be a dtype.
+            The category, as for :func:`polycast.policy.category`. It may also be a dtype.
 
         Raises:
             ValueError: If the op or the device is unknown, or the name runs ops of several categories.
@@ -231,7 +231,7 @@ class Policy(Mapping[str, Casts]):
             other: The other policy, in any form that :class:`Policy` accepts; None for the built-in policy.
 
         Returns:
-            A table with the reasons that are known. It is empty if both have the same rules.
+            A table with the known reasons, or "" if both have the same rules.
 
         Raises:
             ValueError: As for :class:`Policy`.
@@ -245,7 +245,7 @@ class Policy(Mapping[str, Casts]):
             layer_norm  mps     fp32      input_dtype
             <BLANKLINE>
             unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
-            input_dtype: runs in the dtype of its inputs, and so does all that it runs.
+            input_dtype: the op and all ops that it runs use the dtypes of their inputs.
         """
         from polycast.policy.diff import BUILT_IN_NAME, differences, side_of
 
@@ -271,12 +271,12 @@ class Policy(Mapping[str, Casts]):
         return len(self.rules)
 
     def __or__(self, other: PolicyLike) -> "Policy":
-        """Return both policies as one. Where both have a rule, the rule of the other policy applies."""
+        """Merge two policies. Rules of the other policy override rules of this one."""
         over = Policy(other)
         joined = {**self._rows, **{key: overlaid(self._rows.get(key), row) for key, row in over._rows.items()}}
         rows, laid = dict(joined), Policy._with(joined)
         for key in (key for key in self._rows if not over._rows.keys().isdisjoint((EVERY, key.partition(".")[0], key))):
-            # A wide rule of the other overrides a narrow one of this policy, for the overloads that it can cast.
+            # A rule of the other policy for a whole op overrides rules of this policy for overloads that it can cast.
             names = castable(key)
             for name in names:
                 row = overlaid(self._row_on(name), over._row_on(name))

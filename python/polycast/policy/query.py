@@ -1,4 +1,4 @@
-"""Questions to the built-in policy, and to the policies that apply here."""
+"""Queries of the built-in policy, and of the policies that apply at the call."""
 
 from typing import overload
 
@@ -48,8 +48,8 @@ def category(op: Op, device: "str | torch.device | None" = None, *, torch: str |
             op ("torch.nn.functional.conv2d", "F.conv2d", "Conv2d"), or PyTorch's function or class itself. Without an
             overload, the result is the category of the first overload that the policy lists.
         device: A device of the policy or a device type, as in "cuda", "xla" or "xla_gpu"; None for all devices.
-        torch: A recorded PyTorch release, as in "2.11"; None for the built-in policy. A device of which the release has
-            no record has its built-in rules.
+        torch: A recorded PyTorch release, as in "2.11"; None for the built-in policy. For a device that was not
+            recorded, the built-in rules apply.
 
     Returns:
         One of :func:`categories`, or "unlisted" if no rule names the op there; without a device, a dict of these by
@@ -146,9 +146,9 @@ def notes(device: str | torch.device) -> dict[str, str]:
 
 
 def current() -> Policy:
-    """Return the policies that apply here as one: of the process, and of the regions and modules of this thread.
+    """Merge the policies that apply at the call: of the process, and of this thread's regions and modules.
 
-    The result is empty where no kernels are installed.
+    The result is empty if no kernels are installed.
 
     Example:
         >>> import polycast
@@ -165,15 +165,15 @@ def current() -> Policy:
 
 
 def resolved(policy: PolicyLike = None, *, device: str | torch.device) -> Rules:
-    """Return the rules of a device that apply under a policy: those of the policy, and the built-in ones.
+    """Return the rules of a device under a policy: its rules, and the built-in rules that they do not override.
 
     Args:
         policy: The policy, in any form that :class:`polycast.Policy` accepts; None for :func:`current`.
         device: The device, as for :func:`category`.
 
     Returns:
-        The rules in alphabetical order, which print as a table. The source of each is "policy.yaml", or the keys that
-        lead to it in the policy.
+        The rules in alphabetical order, which print as a table. The source of a rule is "policy.yaml", or its keys in
+        the policy.
 
     Raises:
         ValueError: If the device is unknown, or as for :class:`polycast.Policy`.

@@ -1,4 +1,4 @@
-"""The recorded releases of PyTorch: how each casts every op, and the rows of its policy."""
+"""The recorded releases of PyTorch: the category of each op, and a policy with these categories."""
 
 import re
 from functools import cache
@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IG
 
 
 class Release(NamedTuple):
-    """A release of PyTorch: the categories of every overload on the devices that were recorded."""
+    """A release of PyTorch: the categories of every overload on the recorded devices."""
 
     name: str
     packages: dict[str, str]
@@ -66,7 +66,7 @@ def releases() -> dict[str, Release]:
 
 
 def is_release(name: str) -> bool:
-    """Return whether a text names a release of PyTorch, recorded or not; the name of a file has a suffix.
+    """Return whether a string names a release of PyTorch, recorded or not. A file name has a suffix.
 
     Example:
         >>> from polycast.policy.releases import is_release
@@ -77,7 +77,7 @@ def is_release(name: str) -> bool:
 
 
 def find(name: str) -> Release:
-    """Return a recorded release, by its name or by its number alone.
+    """Return a recorded release by its name or its number.
 
     Raises:
         ValueError: If it is not recorded.
@@ -89,11 +89,11 @@ def find(name: str) -> Release:
 
 
 def rows_of(release: Release) -> Rows:
-    """Return rows for the overloads that a release casts unlike policy.yaml, under the installed PyTorch.
+    """Return rows for the overloads whose category in a release differs from policy.yaml.
 
     Overloads that the installed PyTorch does not have are omitted. The category of policy.yaml applies if the release
-    does not have the overload, if it has a kernel that is written by hand, or if it has no record of the device. A
-    device without a record has a cell only to preserve its built-in category if a device that it is like has a cell.
+    does not have the overload, if its kernel is hand-written, or if it has no record of the device. A device without a
+    record has a cell only if a device that it is like has one, so that it does not inherit that cell.
     """
     rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):
@@ -103,13 +103,13 @@ def rows_of(release: Release) -> Rows:
         here = {device: built_in[device].category if device in built_in else UNLISTED for device in DEVICES}
         recorded = {device: release.category(asked, device) for device in release.devices}
         wanted = here | {device: category for device, category in recorded.items() if category not in (ABSENT, STOCK)}
-        # A rule for a device is also for the devices that are like it. So all of them get a rule, or none.
+        # Devices inherit the rule of the device that they are like. So all of them get a rule, or none.
         families = {_root(device) for device in DEVICES if wanted[device] != here[device]}
         key, reason = exact_key(name), release.reasons.get(asked, "")
         refused = obstacles(key, [None if value == STOCK else value for value in wanted.values()])
         cells: list[Cell | None] = []
         for device, obstacle in zip(DEVICES, refused, strict=True):
-            note = reason if device in release.devices else f"no record in {release.name}: the built-in category"
+            note = reason if device in release.devices else f"built-in, because {release.name} has no record"
             has_cell = _root(device) in families and wanted[device] != STOCK and not obstacle
             cells.append(Cell(wanted[device], release.name, note) if has_cell else None)
         if any(cells):
@@ -118,6 +118,6 @@ def rows_of(release: Release) -> Rows:
 
 
 def _root(device: str) -> str:
-    """Return the device at the end of the chain of devices that this one is like."""
+    """Return the last device in the chain of `like` that begins with a device."""
     like = DEVICES_LIKE[device]
     return device if like is None else _root(like)

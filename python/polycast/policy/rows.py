@@ -8,22 +8,22 @@ from polycast.policy.rules import ATEN, EVERY
 
 
 class Cell(NamedTuple):
-    """The part of a row for one device: a category, the keys that lead to it, and the reason."""
+    """The category of one device in a row, with its keys in the dict or file, and a reason."""
 
     category: str
     source: str
     note: str = ""
 
 
-# By device, in the order of DEVICES. None leaves the device to the next wider key, or to the next policy.
+# By device, in the order of DEVICES. With None, the row of the next wider key or the next policy applies.
 Row: TypeAlias = tuple[Cell | None, ...]
-# By an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest key decides.
+# By an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest key applies.
 Rows: TypeAlias = dict[str, Row]
 Casts: TypeAlias = str | dict[str, str]  # the value of an op in a dict of rules
 
 
 def overlaid(under: Row | None, over: Row) -> Row:
-    """Return a row that has the cells of `over`, and the cells of `under` where `over` has none."""
+    """Merge two rows. The cells of `over` override those of `under`."""
     return over if under is None else tuple(high or low for low, high in zip(under, over, strict=True))
 
 
@@ -41,7 +41,7 @@ def written(rows: Rows) -> dict[str, Casts]:
 
 
 def _written(row: Row) -> Casts:
-    """Return the value of a row in a dict. It omits each device with the cell of the device that it is like."""
+    """Return the value of a row in a dict. It omits devices that inherit their cell."""
     cells = zip(DEVICES_LIKE, row, strict=True)
     values = {device: cell.category for device, cell in cells if cell is not None}
     first, *rest = values.values()

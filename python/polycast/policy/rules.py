@@ -1,4 +1,4 @@
-"""Rules: the category that a policy gives one overload of an op on one device. Their names, and their tables."""
+"""Rules of overloads, names of ops and overloads, and tables."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
@@ -14,18 +14,18 @@ T = TypeVar("T")
 
 
 def join_name(op: str, overload: str | None) -> str:
-    """Return the name of an overload. The default overload, or none, has the name of its op."""
+    """Return the name of an overload. The name of the default overload, or of None, is the name of its op."""
     return op if overload in (None, DEFAULT) else f"{op}.{overload}"
 
 
 def split_overload(name: str) -> tuple[str, str]:
-    """Return the op and the overload of the name of an overload."""
+    """Split the name of an overload into op and overload."""
     op, _, overload = name.partition(".")
     return op, overload or DEFAULT
 
 
 def shown(name: str, overload: str | None = None) -> str:
-    """Return an op as people write it, without ATen's namespace and the name of the default overload."""
+    """Return the name that users write: without ATen's namespace and the name of the default overload."""
     return join_name(name.removeprefix(ATEN), overload)
 
 
@@ -35,12 +35,12 @@ def qualified(op: str) -> str:
 
 
 def exact_key(overload: str) -> str:
-    """Return the key of a row for one overload, such as "aten::mm.default", by its name in the dispatcher."""
+    """Return the row key of one overload, as in "aten::mm.default", from its name in the dispatcher."""
     return overload if "." in overload else f"{overload}.{DEFAULT}"
 
 
 def castable(key: str) -> list[str]:
-    """Return the overloads that a row of this key can be for, by their names in the dispatcher."""
+    """Return the dispatcher's names of the overloads to which a row with this key can apply."""
     names, fp32 = overloads_of(key), ["fp32"] * len(DEVICES_LIKE)
     return names if key == EVERY or "." in key else [name for name in names if "" in obstacles(exact_key(name), fp32)]
 
@@ -54,7 +54,7 @@ class Rule(NamedTuple):
         device: A device of the policy.
         category: A category, or a dtype that replaces the lower precision of the region, or "unlisted".
         note: The reason, in a sentence; empty if there is none. A built-in rule has one if it differs from PyTorch's.
-        source: "policy.yaml", or the keys that lead to the rule in a dict or a file.
+        source: "policy.yaml", or the keys of the rule in a dict or a file.
     """
 
     op: str
@@ -66,7 +66,7 @@ class Rule(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The overload as people write it: "softmax.int"; the default overload has the name of its op."""
+        """The overload as users write it: "softmax.int"; the default overload has the name of its op."""
         return join_name(self.op, self.overload)
 
     @property
@@ -86,7 +86,7 @@ class Rules(tuple[Rule, ...]):
         return table_of(by_op(cells), "category", "from")
 
 
-# The rules of policy.yaml, and the rules of each overload by device.
+# The rules of policy.yaml as a list, and by overload and device.
 BUILT_IN: tuple[Rule, ...] = tuple(Rule(*row) for row in built_in_rules())
 BY_OVERLOAD: dict[str, dict[str, Rule]] = {}
 for _rule in BUILT_IN:
@@ -105,7 +105,7 @@ def table_of(cells: Mapping[str, Mapping[str, tuple[str, ...]]], *titles: str) -
 
 
 def by_op(cells: Mapping[Key, T]) -> dict[str, dict[str, T]]:
-    """Return the cells of each op by device, or the cells of each overload if they differ or an overload has none."""
+    """Return cells by op and device. Overloads stay separate if their cells differ or one has none."""
     found: dict[str, dict[str, T]] = {}
     for (name, device), cell in cells.items():
         found.setdefault(exact_key(qualified(name)), {})[device] = cell
@@ -113,7 +113,7 @@ def by_op(cells: Mapping[Key, T]) -> dict[str, dict[str, T]]:
 
 
 def shortened(rows: Mapping[str, T], content: Callable[[T], object] = lambda row: row) -> dict[str, T]:
-    """Return rows by key, with one row for an op instead of rows with the same content for all of its overloads."""
+    """Return the rows with one row for an op instead of equal rows for all of its overloads."""
     ops: dict[str, list[str]] = {}
     for key in [key for key in rows if "." in key]:
         ops.setdefault(key.partition(".")[0], []).append(key)
@@ -125,6 +125,6 @@ def shortened(rows: Mapping[str, T], content: Callable[[T], object] = lambda row
         if op in rows:
             short = {key: row for key, row in short.items() if key not in (first, *rest)}
         elif {first, *rest} == {*map(exact_key, castable(op))}:
-            # The row of the op is where the first of its overloads was.
+            # The row of the op replaces the row of its first overload.
             short = {op if key == first else key: row for key, row in short.items() if key not in rest}
     return short

@@ -1,9 +1,9 @@
-"""Assigns policies to the modules of a model."""
+"""Assignment of policies to the modules of a model."""
 
 import os
 from collections.abc import Mapping
 from functools import partial
-from reprlib import repr as repr_of  # it shows the first four of many rules
+from reprlib import repr as repr_of  # it abbreviates after four rules
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -66,8 +66,8 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     - a module class, for instances of it and of its subclasses.
 
     The first two override the others. Among the others, and among several names of one module, the last one applies.
-    Each value is whatever :class:`polycast.Policy` accepts, or None, which removes rules. In a file, keys and values
-    are texts and nested mappings. Rules that are neither a mapping nor a file apply to the model itself.
+    Each value is whatever :class:`polycast.Policy` accepts, or None, which removes rules. In a file, keys are
+    strings, and values are strings or mappings. Rules that are neither a mapping nor a file apply to the model itself.
 
     Limits: a module that is never called cannot have rules of its own (a ModuleList, the ``out_proj`` of
     nn.MultiheadAttention). Rules do not apply where other code reads a module's weights without calling the module.
@@ -84,7 +84,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
 
     Raises:
         PolicyError: If a key matches no module, a module is never called, or :class:`polycast.Policy` raises for a
-            value. It is a ``ValueError`` that lists every problem. Then nothing is assigned.
+            value. It is a ``ValueError`` that lists every problem. In this case nothing is assigned.
         TypeError: If the model is not a module, or the rules are not a mapping.
 
     Example:
@@ -151,10 +151,10 @@ def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -
 
 
 def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern: bool) -> list[str]:
-    """Return the names without containers, which a pattern may match if it also matches modules inside.
+    """Return the names of modules with a ``forward``. A pattern may match containers if it matches a module in each.
 
     Raises:
-        ValueError: If rules are for a container only.
+        ValueError: If the key matches a container but no module in it.
     """
     for name in (name for name in names if not module_keys.has_forward(modules[name])):
         inside = f"{name}." if name else ""
@@ -182,7 +182,7 @@ def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy 
         else:
             continue
         what = f"module '{name}' is never called, because {cause}, so no rule can apply in it"
-        problems.append(Problem(file, name, what, f"{remedy}, or leave it out: '{name}': None"))
+        problems.append(Problem(file, name, what, f"{remedy}, or remove its rules: '{name}': None"))
     return problems
 
 

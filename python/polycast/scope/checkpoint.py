@@ -1,7 +1,7 @@
-"""Activation checkpointing that reruns a function under the policies of its first run.
+"""Patches of activation checkpointing that rerun a function under the policies of its first run.
 
-PyTorch restores only the autocast state of the devices. It has two kinds of checkpoints, and calls both through names
-of their module, so that these can be replaced.
+PyTorch restores only the autocast state of devices. Its two kinds of checkpoints are looked up in their module at each
+call, so replacing them there is enough.
 """
 
 from collections.abc import Callable

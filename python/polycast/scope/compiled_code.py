@@ -4,7 +4,7 @@ Note [How does compiled code follow policies?]
 Compiled code contains the casts of the scope that it was compiled in, so it must not run in another scope. Each scope
 has an id, which identifies all rules that apply, and a change of the kernels gives every scope a new id: see
 csrc/autocast/policy_scope.h. Dynamo adds its last guards to a frame in ``CheckFunctionManager.compile_check_fn``, in
-the thread that compiles. We replace this private method by one that adds a guard on the id of the scope.
+the thread that compiles. We replace this private method with one that adds a guard on the id of the scope.
 
 Dynamo checks the guards of a frame once after it has compiled it. Therefore the policy of the process and the ids
 change only under the lock that dynamo holds while it compiles.
@@ -34,14 +34,14 @@ _CALLS: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scop
 
 
 def allow_scopes() -> None:
-    """Make dynamo record the calls that enter and leave scopes. It runs before dynamo traces such a call."""
+    """Make dynamo record the calls that enter and leave scopes. Call this before dynamo traces such a call."""
     for call in _CALLS:
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
 
 
 def guard_scopes(_: ModuleType, undo: Undo) -> None:
-    """Make compiled code guard the scope: see the note above."""
+    """Add the guard on the scope to compiled code: see the note above."""
     manager = guard_manager_class()
     stock = manager.compile_check_fn
 
@@ -53,7 +53,7 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
         try:
             add(guard, text)
         except TypeError:
-            add(guard, text, None)  # since torch 2.13 it requires the user's stack, which may be None
+            add(guard, text, None)  # torch 2.13 added a required argument, the user's stack, which may be None
 
     replace(manager, "compile_check_fn", compile_check_fn, undo)
 
@@ -65,7 +65,7 @@ def break_graph(what: str) -> None:
 
 
 def is_guarding() -> bool:
-    """Return whether newly compiled code guards the scope."""
+    """Return whether newly compiled code has the guard on the scope."""
     return dynamo() is None or guard_manager_class().compile_check_fn.__module__ == __name__
 
 

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
-from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class, also after a patch
+from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class, even if `torch.autocast` is replaced
 
 from polycast._dtypes import dtype_of
 from polycast._extension import enter_owner, enter_region, leave_owner, leave_scope, region_guard
@@ -25,8 +25,8 @@ class Region(StockAutocast):
     ``torch.autocast`` stores the previous state in itself, so it can be entered only once at a time.
 
     A region with a policy has these limits. If it was made outside of compiled code, the graph breaks where compiled
-    code enters it. If compiled code makes it, it is traced, and is not a ``torch.autocast`` there. ``torch.export``
-    raises, because it records regions but no casts. ``torch.jit.script`` does not accept a policy.
+    code enters it. If compiled code makes it, torch.compile traces another class, which is not a ``torch.autocast``.
+    ``torch.export`` raises, because it records regions but no casts. ``torch.jit.script`` does not accept a policy.
     """
 
     device: str
@@ -51,13 +51,13 @@ class Region(StockAutocast):
             policy = Policy(policy)
         self.policy = policy
         super().__init__(device_type, dtype, enabled, cache_enabled)
-        # The switch is read directly, because the property would take a tenth of the time.
+        # `_cache_enabled` is read from `__dict__`, because its property would add a tenth to the time of this method.
         self._settings = self.device, self.fast_dtype, self._enabled, self.__dict__["_cache_enabled"]
         self._guard = region_guard(*self._settings, None if policy is None else policy.kernels)
 
     @property
     def _cache_enabled(self) -> bool:
-        """The switch, which dynamo reads. It cannot trace a policy, so the graph breaks at a region with one."""
+        """The attribute that dynamo reads at a region. Dynamo cannot trace a policy, so the graph breaks there."""
         if self.policy is not None:
             compiled_code.break_graph("enters a region with a policy that was made outside of compiled code")
         enabled: bool = self.__dict__["_cache_enabled"]
@@ -132,7 +132,7 @@ class CompiledRegion:
         leave_scope()
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
-        # torch.compile would guard `P.args`, which is another object each time.
+        # Without ParamSpec, because torch.compile would guard on `P.args`, which is a new object at each call.
         def run(*args: Any, **kwargs: Any) -> Any:
             with CompiledRegion(*self._settings):
                 return function(*args, **kwargs)

@@ -14,7 +14,7 @@ class Handle:
 
     The change is in effect when the handle is returned. :meth:`remove` restores the state from before the call, like
     ``torch.utils.hooks.RemovableHandle``. A handle is also a context manager, which removes it at the end. Remove
-    handles in reverse order: any other order restores a state that lies between the changes.
+    handles in reverse order: another order restores a state between the changes.
     """
 
     def __init__(self, restore: Callable[[], object]) -> None:

@@ -1,11 +1,11 @@
-"""A module with rules: its ``forward`` enters them.
+"""Modules with rules, whose ``forward`` enters and leaves them.
 
 Note [Why does a module with rules have a forward of its own?]
 Rules of a module apply while its ``forward`` runs. Hooks of the module would miss direct calls of ``forward``, and
-PyTorch runs no hook after a KeyboardInterrupt, so the rules would stay entered. A subclass for the module would change
+PyTorch runs no hook after a KeyboardInterrupt, so the rules would remain active. A subclass for the module would change
 its type. Therefore the module itself gets attributes: the policy, and a ``forward`` that enters the policy and calls
-the ``forward`` of the class. They are in the module's ``__dict__``, so copies and pickles contain them, and those of a
-copy are bound to the copy. Another attribute binds them in the replicas of nn.DataParallel. A pre-hook that does
+the ``forward`` of the class. They are in the module's ``__dict__``, so copies and pickles contain them. In a deep
+copy they are bound to the copy. Another attribute binds them in the replicas of nn.DataParallel. A pre-hook that does
 nothing prevents nn.TransformerEncoderLayer from running its fused operator, which calls no module of the layer.
 """
 
@@ -71,7 +71,7 @@ class Bound:
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        """The ``forward`` that has the signature, for ``inspect``."""
+        """The ``forward`` whose signature ``inspect`` shows."""
         return self.own or MethodType(type(self.__self__).forward, self.__self__)
 
     @property
@@ -93,7 +93,7 @@ def _run(module: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
         raise ReferenceError("the module of this forward was deleted; keep a reference to the module")
     forward = partial(type(module).forward, module) if own is None else own
     rules: _Rules | None = module.__dict__.get(_RULES)
-    if rules is None:  # they were removed after this forward was wrapped
+    if rules is None:  # the rules were removed, but the caller still has this forward
         return forward(*args, **kwargs)
     if torch.compiler.is_compiling():
         scope = scopes.keep_scope_in(scopes.MODULE, rules.digest)
@@ -124,8 +124,8 @@ def _refuse_script(module: nn.Module, _own: Any) -> None:
 
 def _lost(what: str, module: nn.Module) -> RuntimeError:
     return RuntimeError(
-        f"{what}, so the rules of this {type(module).__name__} would be lost; use torch.compile, which keeps them, or "
-        "remove them first: polycast.assign(model, {name: None})"
+        f"{what}, so the rules of this {type(module).__name__} would be lost; use torch.compile, which follows them, "
+        "or remove them first: polycast.assign(model, {name: None})"
     )
 
 
@@ -157,11 +157,11 @@ def set_rules(module: nn.Module, policy: Policy | None) -> None:
             if forward.own is not None:
                 attributes["forward"] = forward.own
         return
-    _ = policy.kernels  # they are made here, because dynamo must not trace it
+    _ = policy.kernels  # this makes them, because dynamo cannot trace that
     attributes[_RULES] = _Rules(policy, policy.digest)
     module._forward_pre_hooks[_HOOK] = _do_nothing  # type: ignore[index]
     if forward is None and not isinstance(getattr_static(type(module), "forward"), FunctionType):
-        forward = module.forward  # for example a static method
+        forward = module.forward  # a static method, for example, has no signature with `self`
     if not isinstance(forward, Bound):
         _bind(module, forward)
     elif forward.__self__ is not module:  # a shallow copy has the forward of the original

@@ -19,7 +19,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def text_of(key: object, modules: Modules) -> str:
-    """Return the text for a key in messages: the name of a module in the model, or the name of a class."""
+    """Return the name of a key in messages: the name of a module in the model, or the name of a class."""
     if isinstance(key, nn.Module):
         return next((name for name, module in modules.items() if module is key), f"<{type(key).__name__}>")
     if isinstance(key, type):
@@ -50,7 +50,7 @@ def names_of(key: object, modules: Modules) -> list[str]:
     elif not isinstance(key, str):
         raise ValueError(
             f"expected a key for modules, got one of type {type(key).__name__}; use the name of a module, a glob such "
-            f"as 'layers.*', '{PATTERN}' and a regular expression, a module class, or a module"
+            f"as 'layers.*', '{PATTERN}' and a regular expression, a module class or a module"
         )
     elif key in modules:
         found, missing = [key], ""

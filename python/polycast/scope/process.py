@@ -41,7 +41,7 @@ def use(policy: PolicyLike) -> Used:
 
     Args:
         policy: A policy, or whatever :class:`polycast.Policy` accepts: a dict, a file, a release, or a category or
-            dtype for every op that the built-in policy lists. It replaces the previous policy. None restores the
+            dtype for every op that the built-in policy lists. It replaces the previous policy. None sets the
             built-in policy.
 
     Returns:
@@ -49,7 +49,7 @@ def use(policy: PolicyLike) -> Used:
 
     Raises:
         PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
-        TypeError: If a policy cannot be made of the argument.
+        TypeError: If the argument has another type.
         ValueError: If the policy names an operator that has an autocast kernel of its own.
 
     Example:

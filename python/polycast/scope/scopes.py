@@ -1,4 +1,4 @@
-"""The scopes of this thread, which it enters for a region, a module or a rerun function.
+"""The scopes of a thread, which it enters for a region, a module or the rerun of a checkpoint.
 
 csrc/autocast/policy_scope.h explains scopes.
 """
@@ -32,7 +32,7 @@ OVER, MODULE, REGION = range(3)  # in the order of Layer in policy_scope.h
 
 
 def held() -> Held:
-    """Return the scope of this thread, which :func:`run_in` enters again."""
+    """Return the scope of this thread, so that :func:`run_in` can enter it again."""
     return keep_scope_here() if torch.compiler.is_compiling() else scope_in_force()
 
 
@@ -83,7 +83,7 @@ def keep_scope_in(layer: int, digest: str) -> int:
 
 
 def _leave_after_tracing() -> None:
-    """Leave the scopes that dynamo enters while it traces, even if it stops before the end."""
+    """Leave the scopes that dynamo enters while it traces, even if it fails."""
     translator = dynamo_translator()
     if translator is not None:
         depth = scope_depth()
