@@ -1,9 +1,7 @@
 """The rendered texts of a policy, for cases that the generated files of this repository do not cover."""
 
-import gc
 import json
 import re
-import sys
 from difflib import unified_diff
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from codegen.parse import read_policy
 from codegen.render import cpp_string, markdown, render
 from codegen.schemas import Schemas
-from tests.codegen.sample import HEAD, SCHEMAS, edited, read
+from tests.codegen.sample import HEAD, edited, read
 
 ROOT = Path(__file__).parents[2]
 # A text that means something in C++, JSON, Jinja2, YAML and Markdown.
@@ -119,30 +117,3 @@ def test_an_added_device_adds_few_lines(tmp_path: Path) -> None:
     names = after.keys() - {"op_reference.md"}
     lines = [line for name in names for line in unified_diff(before[name].split("\n"), after[name].split("\n"), n=0)]
     assert 0 < sum(line.startswith("+") and not line.startswith("+++") for line in lines) <= 20, lines
-
-
-def calls(folder: Path, count: int) -> int:
-    """Return the number of Python and C calls that read and render a policy with so many ops."""
-    ops = [f"op{number:05}" for number in range(count)]
-    path = folder / "policy.yaml"
-    casts = "{cuda: promote, xla: fp32, others: stock}"
-    lines = (f"  {op}: {{cast: {casts}, public: [torch.{op}]}}\n" for op in ops)
-    path.write_text(HEAD + "".join(lines), encoding="utf-8")
-    functions = "".join(f"- func: {op}(Tensor self, Tensor other) -> Tensor\n" for op in ops)
-    torch = Schemas(functions, (2, 9), SCHEMAS.autocast_keys)
-    found: list[str] = []
-    before = sys.getprofile()
-    gc.disable()  # finalizing objects of other tests makes calls as well
-    sys.setprofile(lambda _, event, __: found.append(event) if event in ("call", "c_call") else None)
-    try:
-        render(read_policy(path, path.name, torch))
-    finally:
-        sys.setprofile(before)
-        gc.enable()
-    return len(found)
-
-
-def test_rendering_time_is_linear_in_the_number_of_ops(tmp_path: Path) -> None:
-    """Counted in calls, because seconds depend on the machine."""
-    _, few, some, many = (calls(tmp_path, count) for count in (1, 20, 40, 80))  # the first call imports
-    assert many - some == pytest.approx(2 * (some - few), rel=0.001)
