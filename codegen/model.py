@@ -41,6 +41,9 @@ class Rule:
     note: str | None = None
     message: str | None = None
 
+    def __str__(self) -> str:
+        return self.category.value if self.torch == ALL else f"{self.category.value} (torch {self.torch})"
+
     @property
     def schema_name(self) -> str:
         return join_name(self.op, self.overload.name)
@@ -83,9 +86,8 @@ class Op:
         """Return the categories of each overload on a device, with their ranges, as one string."""
         found: dict[str, str] = {}
         for rule in (rule for rule in self.rules if rule.device == device):
-            text = rule.category.value if rule.torch == ALL else f"{rule.category.value} (torch {rule.torch})"
             earlier = found.get(rule.schema_name)
-            found[rule.schema_name] = text if earlier is None else f"{earlier}; {text}"
+            found[rule.schema_name] = str(rule) if earlier is None else f"{earlier}; {rule}"
         return found
 
     def groups(self) -> Iterator[tuple[Rule, tuple[str, ...]]]:

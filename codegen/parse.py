@@ -148,9 +148,8 @@ class _PolicyParser(DeviceReader):
         return overloads
 
     def read_overload(self, name: Text, node: Node | None) -> Overload | None:
-        if node is None:
-            return Overload(name.value)
-        fields = self.fields(node, f"overload '{name.value}'", ("torch", "dtype_overload", "note"), ())
+        keys = ("torch", "dtype_overload", "note")
+        fields = {} if node is None else self.fields(node, f"overload '{name.value}'", keys, ())
         if fields is None:
             return None
         torch = self.read_range(fields.get("torch"))

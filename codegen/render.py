@@ -6,15 +6,13 @@ changes one shard.
 
 import re
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 from pathlib import Path
 from zlib import crc32
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from .categories import Category
-from .model import Op, Policy, Rule
+from .model import Policy, Rule
 from .versions import ALL, VersionRange
 
 SHARDS = 4
@@ -43,9 +41,7 @@ def render(policy: Policy) -> dict[str, str]:
     }
     for shard in range(SHARDS):
         ops = [op for op in policy.ops if crc32(op.name.encode()) % SHARDS == shard]
-        files[f"autocast/rules_{shard}.cpp"] = text(
-            "autocast/rules.cpp.j2", shard=shard, ops=ops, headers=[(op.name, _header_range(op)) for op in ops]
-        )
+        files[f"autocast/rules_{shard}.cpp"] = text("autocast/rules.cpp.j2", shard=shard, ops=ops)
     return files
 
 
@@ -107,11 +103,6 @@ def markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
-def _header_range(op: Op) -> VersionRange:
-    """Return the releases that have the header of an op, which are those that have any of its overloads."""
-    return reduce(or_, (rule.overload.torch for rule in op.rules))
-
-
 def _case(policy: Policy, rule: Rule, devices: tuple[str, ...]) -> dict[str, str]:
     return {
         "op": rule.op,
@@ -143,6 +134,5 @@ def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:
     joined: dict[tuple[str, str, str], list[str]] = {}
     for rule in policy.rules():
         if rule.note is not None:
-            where = f"{rule.category.value} (torch {rule.torch})" if rule.torch != ALL else rule.category.value
-            joined.setdefault((rule.schema_name, where, rule.note), []).append(rule.device)
+            joined.setdefault((rule.schema_name, str(rule), rule.note), []).append(rule.device)
     return [(op, ", ".join(devices), category, note) for (op, category, note), devices in joined.items()]

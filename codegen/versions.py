@@ -24,12 +24,6 @@ class VersionRange:
         ends = [r.end for r in (self, other) if r.end is not None]
         return VersionRange(max(firsts, default=None), min(ends, default=None))
 
-    def __or__(self, other: "VersionRange") -> "VersionRange":
-        """Return the smallest range that includes both."""
-        first = min(self.first, other.first) if self.first and other.first else None
-        end = max(self.end, other.end) if self.end and other.end else None
-        return VersionRange(first, end)
-
     @property
     def empty(self) -> bool:
         return self.first is not None and self.end is not None and self.first >= self.end

@@ -13,7 +13,7 @@
 #include <ATen/ops/binary_cross_entropy_ops.h>
 #include <ATen/ops/binary_cross_entropy_with_logits_ops.h>
 #include <ATen/ops/cat_ops.h>
-#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
+#if __has_include(<ATen/ops/cholesky_ops.h>)
 #include <ATen/ops/cholesky_ops.h>
 #endif
 #include <ATen/ops/conv3d_ops.h>
@@ -34,7 +34,7 @@
 #include <ATen/ops/linalg_householder_product_ops.h>
 #include <ATen/ops/linalg_inv_ops.h>
 #include <ATen/ops/linalg_matrix_rank_ops.h>
-#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2014
+#if __has_include(<ATen/ops/linalg_matrix_sqrth_ops.h>)
 #include <ATen/ops/linalg_matrix_sqrth_ops.h>
 #endif
 #include <ATen/ops/mkldnn_rnn_layer_ops.h>
@@ -43,7 +43,7 @@
 #include <ATen/ops/nll_loss_nd_ops.h>
 #include <ATen/ops/norm_ops.h>
 #include <ATen/ops/orgqr_ops.h>
-#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
+#if __has_include(<ATen/ops/qr_ops.h>)
 #include <ATen/ops/qr_ops.h>
 #endif
 #include <ATen/ops/quantile_ops.h>

@@ -92,21 +92,17 @@ class Region(StockAutocast):
         """Return a function that runs the given one in this region."""
         if self.policy is None:
             return super().__call__(function)  # type: ignore[no-untyped-call, no-any-return]
-        return _with_policy(self, self.policy, function)
+        settings = (*self._settings, self.policy.digest)
 
-
-def _with_policy(region: Region, policy: Policy, function: Callable[P, R]) -> Callable[P, R]:
-    settings = (*region._settings, policy.digest)
-
-    @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.compiler.is_compiling():
-            with CompiledRegion(*settings):
+        @wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            if torch.compiler.is_compiling():
+                with CompiledRegion(*settings):
+                    return function(*args, **kwargs)
+            with self:
                 return function(*args, **kwargs)
-        with region:
-            return function(*args, **kwargs)
 
-    return run
+        return run
 
 
 class CompiledRegion:

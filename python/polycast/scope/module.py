@@ -20,7 +20,7 @@ from weakref import ref
 import torch
 from torch import nn
 
-from polycast._extension import enter_scope, leave_scope
+from polycast._extension import enter_scope, leave_scope, policy_guard
 from polycast.policy.policy import Policy
 from polycast.scope import scopes
 from polycast.torch_internals import inlined, is_fx_tracing, is_jit_tracing, tree_leaves
@@ -106,7 +106,7 @@ def _run(module: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
         raise _lost("torch.jit.trace makes code that casts by TorchScript's own lists", module)
     if is_fx_tracing() and any(isinstance(leaf, torch.fx.Proxy) for leaf in tree_leaves((args, kwargs))):
         raise _lost("torch.fx records no casts", module)
-    with scopes.in_module(rules.policy):
+    with policy_guard(scopes.MODULE, rules.policy.kernels):
         return forward(*args, **kwargs)
 
 

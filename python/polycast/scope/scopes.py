@@ -41,11 +41,6 @@ def over(policy: Policy) -> AbstractContextManager[object]:
     return policy_guard(OVER, policy.kernels)
 
 
-def in_module(policy: Policy) -> AbstractContextManager[object]:
-    """Return a context manager in which a policy applies as the rules of a module."""
-    return policy_guard(MODULE, policy.kernels)
-
-
 @inlined
 def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     """Call a function in a scope, and return its result."""
