@@ -11,7 +11,7 @@ try:
     from .render import render
     from .schemas import Schemas
     from .standalone import render_standalone
-    from .write import differences, write
+    from .write import changes, differences, write
     from .yaml_nodes import PolicyError, did_you_mean
 except ModuleNotFoundError as error:
     # PyTorch's wheel contains torchgen and the operator schemas.
@@ -90,19 +90,18 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
 
 def put(files: Mapping[Path, str], folder: Path | None, stale: str, check: bool) -> int:
     """Write the files, or compare them, and return the exit status."""
+    changed = changes(files, folder)
     if check:
-        diff = differences(files, folder)
-        if diff:
-            print(f"{diff}\n{stale}", file=sys.stderr)
-        return 1 if diff else 0
-    changes = zip(write(files, folder), ("written", "removed"), strict=True)
-    done = [f"{', '.join(_shown(path, folder) for path in paths)} {verb}" for paths, verb in changes if paths]
-    print(("" if folder is None else f"{folder.name}/: ") + ("; ".join(done) or "up to date"))
+        if changed:
+            print(f"{differences(changed, folder)}\n{stale}", file=sys.stderr)
+        return 1 if changed else 0
+    write(changed)
+    done: dict[str, list[str]] = {"written": [], "removed": []}
+    for path, text in changed.items():
+        done["removed" if text is None else "written"].append(str(path.relative_to(folder) if folder else path))
+    parts = [f"{', '.join(names)} {verb}" for verb, names in done.items() if names]
+    print(("" if folder is None else f"{folder.name}/: ") + ("; ".join(parts) or "up to date"))
     return 0
-
-
-def _shown(path: Path, folder: Path | None) -> str:
-    return str(path if folder is None else path.relative_to(folder))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Writes the generated files, or compares them with new texts."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from errno import EEXIST, EISDIR, ENOENT
 from pathlib import Path
 
@@ -9,22 +9,8 @@ from pathlib import Path
 MARK = b"codegen`. Do not edit."
 
 
-def differences(files: Mapping[Path, str], folder: Path | None = None) -> str:
-    """Return a unified diff from the content of files to new texts, or "" if they are equal.
-
-    Args:
-        files: The new text of each file.
-        folder: The folder that contains these files and must contain no others, if there is one.
-
-    Raises:
-        OSError: If one of the files, or another file of the folder, is not generated.
-    """
-    stale = _stale(files, folder)
-    return "".join(line for path in sorted({*files, *stale}) for line in _diff(path, files.get(path, ""), folder))
-
-
-def write(files: Mapping[Path, str], folder: Path | None = None) -> tuple[list[Path], list[Path]]:
-    """Write texts to files, and remove the other files of a folder. Return the written and the removed files.
+def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path, str | None]:
+    """Return the new text of each file that differs, and None for each file to remove.
 
     A file with the same text is not written again, so that the build does not recompile it.
 
@@ -33,35 +19,38 @@ def write(files: Mapping[Path, str], folder: Path | None = None) -> tuple[list[P
         folder: The folder that contains these files and must contain no others, if there is one.
 
     Raises:
-        OSError: If a file cannot be written, or exists and is not generated.
+        OSError: If one of the files, or another file of the folder, is not generated.
     """
-    stale = _stale(files, folder)
-    changed = [path for path, text in files.items() if not (path.is_file() and path.read_bytes() == text.encode())]
-    for path in changed:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(files[path], encoding="utf-8", newline="")
-    for path in stale:
-        path.unlink()
-    return sorted(changed), stale
-
-
-def _stale(files: Mapping[Path, str], folder: Path | None) -> list[Path]:
-    """Return the other files of a folder. Raise OSError if one of them, or of these files, cannot be replaced."""
-    present = sorted(path for path in folder.rglob("*") if path.is_file()) if folder is not None else []
-    for path in [*present, *files]:
+    present = [path for path in folder.rglob("*") if path.is_file()] if folder is not None else []
+    for path in [*sorted(present), *files]:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "Is a directory", str(path))
         if folder is None and not path.parent.is_dir():
             raise FileNotFoundError(ENOENT, "its folder does not exist; create it first", str(path))
         if path.is_file() and not _is_generated(path):
             raise OSError(EEXIST, "not a generated file; remove it, or name another file or folder", str(path))
-    return [path for path in present if path not in files]
+    changed = {path: text for path, text in files.items() if not path.is_file() or path.read_bytes() != text.encode()}
+    return {path: changed.get(path) for path in sorted({*changed, *present} - (files.keys() - changed.keys()))}
 
 
-def _diff(path: Path, new: str, folder: Path | None) -> Iterator[str]:
-    name = str(path if folder is None else path.relative_to(folder.parent))
-    old = path.read_bytes().decode(errors="backslashreplace") if path.exists() else ""
-    return difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, name)
+def differences(changed: Mapping[Path, str | None], folder: Path | None = None) -> str:
+    """Return the changes as a unified diff. Its file names begin with the name of the folder, if there is one."""
+    lines: list[str] = []
+    for path, text in changed.items():
+        name = str(path if folder is None else path.relative_to(folder.parent))
+        old = path.read_bytes().decode(errors="backslashreplace") if path.exists() else ""
+        lines += difflib.unified_diff(old.splitlines(True), (text or "").splitlines(True), name, name)
+    return "".join(lines)
+
+
+def write(changed: Mapping[Path, str | None]) -> None:
+    """Make the changes."""
+    for path, text in changed.items():
+        if text is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
 
 
 def _is_generated(path: Path) -> bool:

@@ -14,12 +14,16 @@ NEW = {"a.txt": HEAD + "one\ntwo\n", "deep/b.txt": HEAD + "é\r\nnew\n", "new/c.
 
 
 def write(files: dict[str, str], folder: Path) -> tuple[list[str], list[str]]:
-    written, removed = writing.write({folder / name: text for name, text in files.items()}, folder)
-    return [str(path.relative_to(folder)) for path in written], [str(path.relative_to(folder)) for path in removed]
+    """Return the names of the written and the removed files."""
+    changed = writing.changes({folder / name: text for name, text in files.items()}, folder)
+    writing.write(changed)
+    names = [[str(path.relative_to(folder)) for path in changed if (changed[path] is None) == gone] for gone in (0, 1)]
+    return names[0], names[1]
 
 
 def differences(files: dict[str, str], folder: Path) -> str:
-    return writing.differences({folder / name: text for name, text in files.items()}, folder)
+    changed = writing.changes({folder / name: text for name, text in files.items()}, folder)
+    return writing.differences(changed, folder)
 
 
 @pytest.fixture
