@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
     """Run the command and return its exit status.
 
     Args:
-        arguments: The words of the command line; None for the words that started this process.
+        arguments: The words of the command line; None for `sys.argv[1:]`.
         torch: The package, if the caller has imported it. Public names of ops are looked up in it.
     """
     parser = ArgumentParser(

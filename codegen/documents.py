@@ -63,7 +63,7 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
 
 
 def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str, ...]:
-    """Return the names of the ops, or () after a report if the policy lacks one of them."""
+    """Return the names of the ops. If the policy lacks some of them, report these and return ()."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
         reader.report_unknown(text, f"the policy has no op '{text.value}'", text.value, ops)

@@ -75,10 +75,10 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _remedy(key: str, modules: Modules) -> str:
     if key == "ops":
-        return "for a file of rules of ops write {'': file}"
+        return "for a policy file, write {'': file}"
     close = closest(key, modules)
     near = (
-        f"a glob has '*', and a regular expression begins with '{PATTERN}'"
+        f"write '*' in a glob, or begin a regular expression with '{PATTERN}'"
         if close is None
         else f"did you mean '{close}'?"
     )
