@@ -64,6 +64,7 @@ class Schemas:
         self._parsed: dict[tuple[str, str], FunctionSchema] = {}
         for match in _FUNC.finditer(text):
             self._schemas.setdefault(match[2], {})[match[3] or DEFAULT] = match[1]
+        self.ops = sorted(self._schemas)
 
     @classmethod
     def installed(cls, torch: object = None) -> "Schemas":
@@ -80,10 +81,6 @@ class Schemas:
         header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
         keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8"))
         return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_records(RELEASES), torch)
-
-    @cached_property
-    def ops(self) -> list[str]:
-        return sorted(self._schemas)
 
     def overloads(self, op: str) -> list[str]:
         """Return the names of an op's overloads. The list is empty if this release does not have the op."""

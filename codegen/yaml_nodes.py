@@ -3,7 +3,7 @@
 Every scalar is a string: `on`, `1.0` and `~` are read as typed. A duplicate key is a problem.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from io import StringIO
@@ -81,49 +81,45 @@ def load(path: Path, name: str) -> Node:
     Raises:
         PolicyError: If the file cannot be read, is not valid YAML, or has a duplicate key.
     """
-    start = Location(name)
+    place = Location(name)
     try:
         stream = StringIO(path.read_text(encoding="utf-8"))
         stream.name = name  # the marks of the nodes contain this name
         root = yaml.compose(stream, Loader=LOADER)
     except UnicodeDecodeError as error:
         place = Location(name, error.object[: error.start].count(b"\n") + 1)
-        raise PolicyError([Problem(place, "not UTF-8 text", "save it as UTF-8")]) from None
+        what, remedy = "not UTF-8 text", "save it as UTF-8"
     except OSError as error:
-        raise PolicyError([Problem(start, f"cannot be read: {error.strerror}", "name a readable file")]) from None
+        what, remedy = f"cannot be read: {error.strerror}", "name a readable file"
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = Location(name, mark.line + 1, mark.column + 1) if mark else start
+        place = Location(name, mark.line + 1, mark.column + 1) if mark else place
         text = getattr(error, "problem", None) or getattr(error, "reason", error)
-        raise PolicyError(
-            [Problem(place, f"not valid YAML: {text}", "correct the syntax or the indentation here")]
-        ) from None
-    if root is None:
-        raise PolicyError(
-            [Problem(start, "expected a mapping, got an empty file", "use the keys devices, categories and ops")]
-        )
-    problems: list[Problem] = []
-    _check(root, problems, 0)
-    if problems:
-        raise PolicyError(problems)
-    return root
+        what, remedy = f"not valid YAML: {text}", "correct the syntax or the indentation here"
+    else:
+        if root is not None:
+            if problems := list(_check(root)):
+                raise PolicyError(problems)
+            return root
+        what, remedy = "expected a mapping, got an empty file", "use the keys devices, categories and ops"
+    raise PolicyError([Problem(place, what, remedy)])
 
 
-def _check(node: Node, problems: list[Problem], depth: int) -> None:
-    """Report keys that are not strings, and duplicate keys."""
-    if isinstance(node, Text):
-        return
-    if depth > _DEPTH:  # for example, an alias that contains itself
+def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
+    """Yield a problem for each key that is not a string, and for each duplicate key."""
+    if depth > _DEPTH and not isinstance(node, Text):  # for example, an alias that contains itself
         raise PolicyError([Problem(location(node), f"nested deeper than {_DEPTH} levels", "flatten it")])
+    for item in node.value if isinstance(node, Sequence) else ():
+        yield from _check(item, depth + 1)
     seen: set[str] = set()
-    for key, value in node.value if isinstance(node, Mapping) else ((None, item) for item in node.value):
-        if key is not None and not isinstance(key, Text):
-            problems.append(Problem(location(key), "a key: expected a name, got a list or a mapping", "write a name"))
-        elif key is not None and key.value in seen:
-            problems.append(Problem(location(key), f"duplicate key '{key.value}'", "remove one of them"))
+    for key, value in node.value if isinstance(node, Mapping) else ():
+        if not isinstance(key, Text):
+            yield Problem(location(key), "a key: expected a name, got a list or a mapping", "write a name")
+        elif key.value in seen:
+            yield Problem(location(key), f"duplicate key '{key.value}'", "remove one of them")
         else:
-            seen |= set() if key is None else {key.value}
-            _check(value, problems, depth + 1)
+            seen.add(key.value)
+            yield from _check(value, depth + 1)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
