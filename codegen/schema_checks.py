@@ -38,10 +38,8 @@ def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Node) -> boo
         reader.report(place, f"op '{rule.op}' is input_dtype without a note", "write {as: input_dtype, note: why}")
         return False
     if rule.category is Category.STOCK and rule.note is None and not schemas.may_keep_kernel(rule):
-        what = f"'{rule.op}' is stock on a device on which PyTorch registers no kernel of its own"
-        reader.report(
-            place, what, "name only devices with such a kernel, or write {as: stock, note: whose kernel it keeps}"
-        )
+        what = f"'{rule.op}' is stock on {rule.device}, where PyTorch registers no kernel of its own"
+        reader.report(place, what, "remove it there, or write {as: stock, note: whose kernel runs}")
     if schemas.release not in rule.torch:
         return True
     signature, target = schemas.signature(rule.op, rule.overload.name), rule.overload.dtype_overload
