@@ -1,8 +1,8 @@
 """Automatic mixed precision (torch.amp) that you can inspect, change per op, and debug.
 
 Importing the package installs the policy's autocast kernels for every device that PyTorch itself supports. The kernels
-for XLA are installed once torch_xla is imported, in either order. To install no kernels at import, set
-POLYCAST_INSTALL=0, and call :func:`install` yourself.
+for XLA are installed after the import of torch_xla, whichever package is imported first. To install no kernels at
+import, set POLYCAST_INSTALL=0, and call :func:`install` yourself.
 
     >>> import torch, polycast
     >>> with polycast.autocast("cpu"):
@@ -49,7 +49,7 @@ __all__ = [
     "use",
 ]
 __version__ = _extension.VERSION
-# They are imported at their first use, because the optimizers and the scaler register kernels with PyTorch.
+# These modules are imported at their first use, because the optimizers and the scaler register kernels with PyTorch.
 _LATER = {
     "GradScaler": "polycast.scaler.grad_scaler",
     "SkipAwareLR": "polycast.scaler.schedule",

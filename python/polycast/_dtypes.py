@@ -1,4 +1,4 @@
-"""The names and spellings of dtypes."""
+"""The names of dtypes, and the spellings that arguments and rules accept."""
 
 import torch
 
@@ -16,7 +16,7 @@ NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in
 
 
 def dtype_named(text: str) -> str | None:
-    """Return PyTorch's name of the floating-point dtype that a text spells, or None.
+    """Return PyTorch's name of the floating-point dtype that a string spells, or None.
 
     Example:
         >>> from polycast._dtypes import dtype_named
@@ -30,11 +30,11 @@ def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
     """Return the dtype that a value is or spells. It may be a dtype that autocast does not use, such as torch.int8.
 
     Args:
-        value: A ``torch.dtype``, or a text: PyTorch's name, with or without "torch.", or a short form such as "bf16".
+        value: A ``torch.dtype``, or a string: PyTorch's name, with or without "torch.", or a short form such as "bf16".
         argument: The name of the argument, for the error.
 
     Raises:
-        TypeError: If the value is neither a dtype nor a text.
+        TypeError: If the value is neither a dtype nor a string.
         ValueError: If PyTorch has no such dtype.
 
     Example:

@@ -21,7 +21,7 @@ def _mismatch(built_for: str, found: str) -> str:
 
     try:
         origin = json.loads(distribution("polycast").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:  # in a source tree
+    except PackageNotFoundError:  # the package is in a source tree
         origin = {}
     version = f"{VERSION.partition('+')[0]}+torch{'.'.join(_release(torch.__version__))}"
     source = origin["url"] if "dir_info" in origin else f"polycast=={version}"
@@ -61,7 +61,7 @@ DEVICES: dict[str, Device] = {
 }
 CATEGORIES: dict[str, str] = categories()
 DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like in devices()}
-# Pairs of public names and the ops that they call, each separated by spaces.
+# Pairs of strings: public names, and the ops that they call. Spaces separate the names in a string.
 NAMES: list[tuple[str, str]] = names()
 
 BUILD = SOURCES

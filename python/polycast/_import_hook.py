@@ -19,7 +19,7 @@ class ImportHook(MetaPathFinder):
         self._names: frozenset[str] = frozenset()
 
     def wait_for(self, names: Iterable[str]) -> None:
-        """Wait for these modules, instead of those of an earlier call."""
+        """Wait for the import of these modules only. An earlier call no longer counts."""
         self._names = frozenset(names)
         if self._names and self not in sys.meta_path:
             sys.meta_path.insert(0, self)

@@ -9,6 +9,6 @@ from torch.library import Library
 from polycast.xla.operators import register
 
 operators = torch.ops.polycast
-# It is never freed, because compiled code may call its kernels.
+# The library is never freed, because compiled code may call its kernels.
 library = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
 register(library)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-# The functions that undo a change, the last one first.
+# The functions that undo a change. Call the last one first.
 Undo: TypeAlias = list[Callable[[], object]]
 
 

@@ -35,7 +35,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_NAMED = 8  # the maximum number of tensors that a warning names
+_NAMED = 8  # the largest number of tensors that a warning names
 # The module classes of FSDP, which changes the storage of parameters without their versions.
 _FSDP = "torch.distributed.fsdp"
 _FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
@@ -45,7 +45,7 @@ _FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
 def keep(module: nn.Module) -> Handle:
     """Keep the casts of a module's parameters and buffers across regions, until a tensor changes or is deleted.
 
-    The casts are kept from the call on. ``with polycast.cast_cache.keep(model)`` releases them at the end of the block.
+    ``with polycast.cast_cache.keep(model)`` releases the casts at the end of the block.
 
     Limits: a write that bypasses the tensor's version counter is not noticed. Call :func:`release` before such a write:
 
@@ -173,7 +173,7 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
     """Free the casts of an optimizer's parameters after its step.
 
-    Fused and compiled steps do not increment versions. Nor does FSDP, which gathers the new values into other tensors.
+    Fused and compiled steps do not increment versions. FSDP does not either: it gathers new values into other tensors.
     """
     torch.clear_autocast_cache()
     if _kept:  # the groups of another package's optimizer may have any form
@@ -183,7 +183,7 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
 
 
 def follow_steps(module: ModuleType, undo: Undo) -> None:
-    """Free the casts of parameters after each step of an optimizer, and all casts now, because steps may have run."""
+    """Free the casts of parameters after each step of an optimizer. Free all casts now, because steps may have run."""
     _extension.clear_casts()
     hooks: dict[Any, Any] = module._global_optimizer_post_hooks
     undo.append(lambda: hooks.pop(__name__, None))
@@ -191,7 +191,7 @@ def follow_steps(module: ModuleType, undo: Undo) -> None:
     hooks[__name__] = _forget_updated
 
 
-# By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
+# The kept tensors by their addresses. The callback of a weak reference frees the casts of a deleted tensor.
 _kept: dict[int, weakref.ref[Tensor]] = {}
 for _kind in devices.device_types():
     # If work on a device can be recorded as a graph, the module of the device has this function.

@@ -46,7 +46,7 @@ def custom_fwd(
         fwd: The function to decorate. Omit it to write ``@custom_fwd(...)`` with arguments.
         device_type: The device whose autocast state is used. The default is the device of the input tensors; an
             accelerator takes precedence over the CPU.
-        cast_inputs: The dtype, also as text ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
+        cast_inputs: The dtype, or its name ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
             are cast in an enabled region. Forward and backward then run with autocast disabled. None changes neither
             inputs nor region. Pass the same dtype to ``setup_context``, so that it saves the inputs of forward. As in
             PyTorch, a saved input that was cast is a constant in second derivatives.
@@ -105,7 +105,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | torc
 
     Args:
         bwd: The function to decorate. Omit it to write ``@custom_bwd(...)`` with an argument.
-        device_type: Ignored. It is accepted because ``torch.amp.custom_bwd`` requires it; we use the device of forward.
+        device_type: Ignored, because the device of forward is used. ``torch.amp.custom_bwd`` requires it.
 
     Raises:
         TypeError: If the decorated object is not callable.
@@ -181,7 +181,7 @@ def _check_callable(decorator: str, function: Any) -> None:
         raise TypeError(f"{decorator}: expected a function, got {function!r}; write @{decorator} above its def")
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:  # it takes a third of the time of PyTorch's tree_leaves
+def _tensors(value: Any) -> Iterator[torch.Tensor]:  # three times as fast as PyTorch's tree_leaves
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (dict, tuple, list)):

@@ -21,7 +21,7 @@ PRIVATEUSE1 = "privateuse1"  # the device whose rules an out-of-tree backend get
 # The devices of out-of-tree backends. A process can load one of these backends.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 _TYPES = {name: device.dispatch_key.removeprefix("Autocast").lower() for name, device in DEVICES.items()}
-# From the package of a backend to the device type that is installed once it is imported.
+# The device type that is installed after the import of its package, by the name of the package.
 _XLA_PACKAGE = "torch_xla"
 LATE = {_XLA_PACKAGE: XLA_TYPE}
 # Modules with a class CheckpointFunction, which reruns a forward in backward.
@@ -52,7 +52,7 @@ class DeviceType:
 
     @property
     def has_own_kernels(self) -> bool:
-        """Whether kernels of ops are registered on the autocast key. Only valid while ours are not installed."""
+        """Whether the backend registered autocast kernels. The answer is valid only while ours are not installed."""
         return any(name.startswith("aten::") for name in registrations_for(DEVICES[self.rules].dispatch_key))
 
     @property
@@ -69,11 +69,11 @@ class DeviceType:
         return []
 
     def end_step(self) -> None:
-        """Run the recorded ops of a step, on a device that does not run them by itself."""
+        """Run the ops that a step has recorded, on a device that records ops and runs them later."""
 
 
 class Fused(DeviceType):
-    """A device type on which fused optimizers skip and unscale as documented."""
+    """A device type on which PyTorch's fused optimizers skip and unscale as documented."""
 
     skips_by_itself = has_float64 = True
 
@@ -152,7 +152,7 @@ _DIFFERENT = {
 
 
 def facts_of(device_type: str) -> DeviceType:
-    """Return the facts about a device type, which the policy need not list."""
+    """Return the facts about a device type, with or without rules in the policy."""
     if device_type in _DIFFERENT:  # first, because each step of an optimizer calls this
         return _DIFFERENT[device_type]
     backend = privateuse1_name()
@@ -175,7 +175,7 @@ def device_type_of(device: str) -> str:
 
 
 def device_types() -> list[str]:
-    """Return the device types that the policy has rules for."""
+    """Return the device types for which the policy has rules."""
     return list(dict.fromkeys(map(device_type_of, DEVICES)))
 
 
@@ -221,23 +221,23 @@ def own_kernels_stay(device_type: str) -> str:
 
 
 def parse_device_type(device: str | torch.device) -> str:
-    """Return the device type of a text, with or without an index, or of a ``torch.device``.
+    """Return the device type of a string, such as "cuda" or "cuda:1", or of a ``torch.device``.
 
     Raises:
-        TypeError: If the device is neither.
+        TypeError: If the device is neither a string nor a ``torch.device``.
     """
     if isinstance(device, str):
         return device.partition(":")[0]
     if isinstance(device, torch.device):
         return device.type
-    raise TypeError(f"device: expected a text such as '{HOST}', or a torch.device, got {device!r}")
+    raise TypeError(f"device: expected a string such as '{HOST}', or a torch.device, got {device!r}")
 
 
 def known_device_type(device: str | torch.device) -> str:
     """Return the device type of a device that PyTorch has.
 
     Raises:
-        TypeError: If the device is neither a text nor a ``torch.device``.
+        TypeError: If the device is neither a string nor a ``torch.device``.
         ValueError: If PyTorch has no such device.
     """
     device_type = parse_device_type(device)
@@ -248,7 +248,7 @@ def known_device_type(device: str | torch.device) -> str:
 
 
 def unknown(device_type: str, known: Iterable[str]) -> ValueError:
-    """Return the error for a device type that the policy has no rules for."""
+    """Return the error for a device type for which the policy has no rules."""
     if device_type in PRIVATE:
         return ValueError(
             f"'{device_type}' is an out-of-tree backend that is not loaded; import the package that registers it first"

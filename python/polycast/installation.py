@@ -9,7 +9,7 @@ While any device is installed, these differ from stock PyTorch:
 - ``torch.utils.checkpoint.CheckpointFunction.forward``,
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator`` (since torch 2.15
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
-  ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
+  ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a repeated forward has the policies of its first run.
 - ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook drops the casts of the weights that a step wrote.
 - ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards on the active policies.
 - ``torch.compiler.config.cache_key_tag``: the keys of on-disk caches contain the policies and the kernels.
@@ -67,7 +67,7 @@ _TAG = "polycast:"
 
 
 class _Tag(str):
-    """The installed devices, for the keys of on-disk caches. Pickling it, which makes a key, adds the active policy."""
+    """The installed devices, for the keys of on-disk caches. A key is a pickle, which adds the active policy."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         held = policy.current()
@@ -80,7 +80,7 @@ def _mark_caches(config: Any, undo: Undo) -> None:
     Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the default instead.
     """
     option = config._config["cache_key_tag"]
-    before = dict(vars(option))  # an assignment of the earlier tag would leave the option assigned
+    before = dict(vars(option))  # all of it, because to assign the earlier tag would mark the option as set by the user
     ours = f"{_TAG}{BUILD}:{','.join(installed_kernels())}"
 
     override = option.user_override
@@ -106,7 +106,7 @@ def _mark_caches(config: Any, undo: Undo) -> None:
         override.set(_Tag(f"{own} {ours}".lstrip()))
 
 
-# Each function changes a module of PyTorch, and first adds the function that undoes the change.
+# The functions that change modules of PyTorch. Each first adds the function that undoes its change.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
@@ -115,7 +115,7 @@ CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
 }
 # The number of times that kernels were installed or removed.
 changes = 0
-# A lock for the names below: the active changes, and the packages whose devices are installed after their import.
+# It guards the two names below: the active changes, and the packages whose devices are installed after their import.
 _lock = RLock()
 _made: dict[str, Undo] = {}
 _late: set[str] = set()
@@ -145,7 +145,7 @@ def _handle() -> Handle:
 
 
 def on_import() -> None:
-    """Install the kernels and set the policy as the environment variables say, at `import polycast`."""
+    """Install the kernels and set the policy at `import polycast`, unless environment variables prevent it."""
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
     process.use_on_import()
@@ -259,7 +259,7 @@ def follow_hardware(device: str) -> None:
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Return a context manager for a change of the kernels, after which the other changes of PyTorch follow."""
+    """Return a context manager for a change of the kernels. At its end the other changes of PyTorch follow."""
     for name in CHANGES:
         if _is_importing(name):
             import_module(name)  # waits for the thread that imports it

@@ -29,7 +29,7 @@ def _of_a_new_thread() -> dict[str, torch.dtype]:
 _INITIAL = _of_a_new_thread()
 # Dynamo cannot trace the lookup in a table, so it runs the function.
 dtype_of = constant(dtype_of)
-warn_once = cache(warn)  # for each text
+warn_once = cache(warn)  # once for each message
 
 
 def autocast(
@@ -44,7 +44,7 @@ def autocast(
     Args:
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. The default is the
             current accelerator of ``torch.accelerator``, otherwise XLA if it is in use, otherwise the CPU.
-        dtype: The lower precision, one that the policy lists for the device, as a dtype or as text ("bf16"). The
+        dtype: The lower precision, one that the policy lists for the device, as a dtype or a string ("bf16"). The
             default is the dtype of the enclosing region, otherwise the dtype that was passed to
             ``torch.set_autocast_dtype``, otherwise the first one that the policy lists.
         enabled: Whether autocast is enabled in the region.
@@ -60,7 +60,7 @@ def autocast(
     Raises:
         ValueError: If the policy has no such device, or does not list the dtype for an enabled region.
         PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
-        TypeError: If ``device_type`` is neither a text nor a device, or ``dtype`` is neither a text nor a dtype.
+        TypeError: If ``device_type`` is neither a string nor a device, or ``dtype`` is neither a string nor a dtype.
         RuntimeError: If the region is for XLA and torch_xla is not imported, or if no device is given, and torch_xla is
             imported but not in use.
 
@@ -101,7 +101,7 @@ def autocast(
     return region
 
 
-# The policies that compiled code made of a dict or a text. It has only their digests.
+# The policies that compiled code made of a dict or a string. Compiled code has only their digests.
 _made_in_compiled_code: dict[str, Policy] = {}
 
 
@@ -124,8 +124,8 @@ autocast.__prepare_scriptable__ = lambda: _scripted  # type: ignore[attr-defined
 def _lower_precision(
     device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
-    """Return the dtype of a region. It is checked if the region is enabled."""
-    if dtype is not None:
+    """Return the dtype of a region. Raise a ValueError if the region is enabled and the policy does not list it."""
+    if dtype is not None and dtype not in listed:
         dtype = dtype_of(dtype)
     if enabled and dtype is None:
         current = torch.get_autocast_dtype(device_type)
@@ -143,7 +143,7 @@ def _lower_precision(
 
 @cache
 def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: ARG001
-    """Return the reasons why a region cannot follow the policy. `changes` makes the cache forget them."""
+    """Return the reasons why a region cannot follow the policy. They are found again after each change of kernels."""
     facts = devices.facts_of(device_type)
     doubts = facts.overrides()
     if device not in installation.installed() and facts.rules_are_a_guess and facts.has_own_kernels:

@@ -31,8 +31,8 @@ __all__ = [
     "OpOverloadPacket",
     "OptState",  # The stages of an optimizer between two updates, which PyTorch's GradScaler checks.
     "TorchDispatchMode",  # compare sees the ops that draw random numbers.
-    "tree_leaves",  # Finds the tensors in the arguments of an op.
-    "tree_map_only",
+    "tree_leaves",  # The debug tools find the tensors in the arguments of an op.
+    "tree_map_only",  # custom_fwd casts the tensors in its arguments.
 ]
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -51,8 +51,8 @@ exclude_keys = torch._C._ExcludeDispatchKeyGuard
 DisableTorchFunction = torch._C.DisableTorchFunction  # The operators receive subclasses of tensors unchanged.
 DispatchKey = torch._C.DispatchKey
 DispatchKeySet = torch._C.DispatchKeySet
-keys_of = torch._C._dispatch_keys  # Distinguishes wrapped tensors from plain ones.
-# On XLA the operators write to the tensors that functionalization wraps, which these names unwrap and wrap.
+keys_of = torch._C._dispatch_keys  # The keys of a tensor distinguish wrapped tensors from plain ones.
+# On XLA, functionalization wraps tensors. The operators write to the tensors inside, and wrap their results.
 is_functional_tensor, to_functional_tensor = torch._is_functional_tensor, torch._to_functional_tensor
 
 # PyTorch's multi-tensor kernels for steps and checks of gradients on accelerators. Without them, torch.optim steps.
@@ -61,7 +61,7 @@ foreach_add_, foreach_sub_, foreach_mul_ = torch._foreach_add_, torch._foreach_s
 foreach_div, foreach_copy_, foreach_norm = torch._foreach_div, torch._foreach_copy_, torch._foreach_norm
 unscale_and_check_ = torch._amp_foreach_non_finite_check_and_unscale_
 update_amp_scale_ = torch._amp_update_scale_
-neg_view = torch._neg_view  # Undoes the negation of a gradient that is a negative view.
+neg_view = torch._neg_view  # It undoes the negation of a gradient that is a negative view.
 
 # The program's modes would otherwise intercept the calls that watch repeats, and some modes change arguments.
 without_dispatch_modes = _disable_current_modes

@@ -1,4 +1,4 @@
-"""A check of a gradient scaler's numbers, which PyTorch accepts although training could not continue with them."""
+"""A check of a gradient scaler's numbers, because PyTorch accepts numbers with which training cannot continue."""
 
 import math
 from numbers import Real

@@ -10,7 +10,7 @@ from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.optim import Optimizer
 
 from polycast import _warnings, devices
-from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators for other devices
+from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
 from polycast.scaler.arguments import check_number
 from polycast.scaler.meshes import FoundInfs, Meshes, agree_on_all
 from polycast.scaler.optimizer_state import (
@@ -74,7 +74,7 @@ class GradScaler(TorchGradScaler):
     """
 
     _scale: Tensor | None = None
-    _states: dict[int, OptimizerState]  # by id, because optimizers may define equality
+    _states: dict[int, OptimizerState]  # by the id of the optimizer, because optimizers may define equality
 
     @disabled
     def __init__(
@@ -91,7 +91,7 @@ class GradScaler(TorchGradScaler):
         skip_on_host: bool = False,
         process_group: Any = None,
     ) -> None:
-        # A scale of 0 makes gradients of 0, and NaN when they are divided by it. The reciprocal of tiny is finite.
+        # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of tiny is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
             raise ValueError(f"init_scale: expected from min_scale={low} to max_scale={high}, got {init_scale}")
@@ -130,8 +130,8 @@ class GradScaler(TorchGradScaler):
 
         Raises:
             ValueError: If ``norm_type`` or ``max_norm`` is not positive.
-            RuntimeError: If it was called or the optimizer was stepped since the last ``update``, or if the scaler has
-                a ``process_group``, because it does not know which gradients the ranks share.
+            RuntimeError: If this method was called or the optimizer was stepped since the last ``update``, or if the
+                scaler has a ``process_group``, because the scaler does not know which gradients the ranks share.
         """
         max_norm, norm_type = float(max_norm), float(norm_type)
         if not (max_norm > 0 and norm_type > 0):
@@ -185,7 +185,7 @@ class GradScaler(TorchGradScaler):
 
     @disabled
     def step_together(self, *optimizers: Optimizer) -> None:
-        """Step all optimizers, or none if a gradient of any is non-finite on any rank. It replaces ``step`` for each.
+        """Step all optimizers, or none of them if any gradient is non-finite on any rank. Do not call ``step`` as well.
 
         Raises:
             ValueError: If an optimizer appears twice.
@@ -310,7 +310,7 @@ class GradScaler(TorchGradScaler):
         return state, scale
 
     def _prepare(self, optimizer: Optimizer, state: OptimizerState, scale: Tensor, closure: Any = None) -> Tensor:
-        """Check gradients that were not checked, unscale and clip them if the step does not, and return found_inf."""
+        """Check the gradients if no call has, unscale and clip them if the step does not, and return ``found_inf``."""
         of_torch = state.of_torch
         if of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")

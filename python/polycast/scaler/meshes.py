@@ -17,13 +17,13 @@ from polycast.syncfree.tensor_lists import Group
 
 
 class GradientCheck(NamedTuple):
-    """The result of a check of gradients on one device that are placed alike."""
+    """The result of a check of gradients that have the same device and placement."""
 
     params: Sequence[Tensor]  # the parameters of the gradients
     mesh: Any  # None without a mesh
     split_dims: tuple[int, ...]  # the dimensions of the mesh that split the parameters
-    found_inf: Tensor  # whether any gradient is non-finite, as 0 or 1
-    non_finite: Tensor  # whether each gradient is non-finite, as 0 or 1
+    found_inf: Tensor  # one element: 1 if any gradient is non-finite, otherwise 0
+    non_finite: Tensor  # an element for each gradient: 1 if it is non-finite, otherwise 0
     norm: Tensor | None = None
 
 
@@ -39,7 +39,7 @@ class Shards:
 
 #: The meshes whose ranks agree. A process group is a mesh without shards.
 Meshes: TypeAlias = dict[Any, Shards]
-FoundInfs: TypeAlias = dict[Any, Tensor]  # for each device whether a gradient is non-finite, as 0 or 1
+FoundInfs: TypeAlias = dict[Any, Tensor]  # by device: 1 if a gradient there is non-finite, otherwise 0
 
 
 def agree(
@@ -47,14 +47,14 @@ def agree(
 ) -> tuple[FoundInfs, list[Tensor]]:
     """Return the findings of all ranks, and norms: one for each whole gradient, and a vector for each mesh.
 
-    Each dimension of each mesh sums once: whether a gradient is non-finite, whether there is a gradient, and with
-    ``with_norms`` the norm of each rank. If no rank has a gradient, the findings are empty.
+    There is one sum over each dimension of each mesh. Its summands are whether a gradient is non-finite, whether there
+    is a gradient, and with ``with_norms`` the norm of each rank. If no rank has a gradient, the findings are empty.
     """
     wholes = (check.norm for check in checks if check.mesh is None)
     norms = [norm.to(device, non_blocking=True) for norm in wholes if norm is not None]
     found = [check.found_inf.to(device, non_blocking=True) for check in checks]
     flags = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
-    for mesh, shards in meshes.items():  # the flags of one mesh enter the sum of the next
+    for mesh, shards in meshes.items():  # the sum of each mesh includes the flags of the meshes before it
         flags = flags.to(shards.device, non_blocking=True)
         summed = torch.cat([flags, _norms_by_rank(checks, mesh, shards)]) if with_norms else flags
         _sum_over(summed, mesh)
@@ -67,7 +67,7 @@ def agree(
 
 
 def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:
-    """Return the joint finding of several optimizers on all ranks, by one more sum if their meshes differ.
+    """Return whether any rank found a non-finite gradient of any optimizer. If their meshes differ, sum once more.
 
     A rank whose plain optimizers have no gradients participates, so all ranks must step the same optimizers.
     """
@@ -110,7 +110,7 @@ def _sum_over(tensor: Tensor, mesh: Any) -> None:
 
 
 def _norms_by_rank(checks: Sequence[GradientCheck], mesh: Any, shards: Shards) -> Tensor:
-    """Return a vector that has an element for each placement and rank, with this rank's norms. Replicas count once."""
+    """Return this rank's norms in a vector with an element for each placement and rank. Replicas count once."""
     coordinate, place = mesh.get_coordinate() or (), 0
     for dim, at in enumerate(coordinate):
         place = place * mesh.size(dim) + at

@@ -24,14 +24,14 @@ class OptimizerState:
     """The state that a scaler has of an optimizer and of its wrappers."""
 
     optimizer: "weakref.ref[torch.optim.Optimizer]"
-    process_group: Any  # whose ranks agree in addition to the ranks of meshes, or None
+    process_group: Any  # None, or more ranks that skip together, in addition to the ranks of the meshes
     was_skipped: Tensor  # whether the last step was skipped: a float32 element on the device of the scale
     skip_count: Tensor
-    checks: Sequence[GradientCheck] = ()  # the last ones
+    checks: Sequence[GradientCheck] = ()  # the results of the last check
     # The state of this iteration.
     of_torch: dict[str, Any] = field(default_factory=dict)  # the stage, and found_inf of each device
-    meshes: Meshes = field(default_factory=dict)  # whose ranks agree on found_inf
-    clip_coef: Tensor | None = None  # by which the step is to multiply gradients
+    meshes: Meshes = field(default_factory=dict)  # the ranks of each mesh agree on found_inf
+    clip_coef: Tensor | None = None  # the factor by which the step multiplies the gradients
 
     def check_inf(self, param_groups: list[Group]) -> FoundInfs:
         """Check gradients, in one pass that writes nothing."""
@@ -42,7 +42,7 @@ class OptimizerState:
         return self.agree(param_groups, checks)[0]
 
     def clip(self, param_groups: list[Group], scale: Tensor, max_norm: float, norm_type: float) -> Tensor:
-        """Check gradients and return their norm, in one pass that writes nothing, and let the step clip them."""
+        """Check the gradients and return their norm, in one pass that writes nothing. The next step clips them."""
         if self.of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
         if self.process_group is not None:
@@ -60,7 +60,7 @@ class OptimizerState:
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite, norm))
         found_infs, norms = self.agree(param_groups, checks, with_norms=True)
         total, *others = norms or [torch.zeros_like(scale)]
-        if others or total.dim():  # a sum of powers of the parts might overflow; the operator avoids that
+        if others or total.dim():  # the operator also adds parts whose squares would overflow
             total = torch.ops.polycast.norm([total, *others], norm_type)[0]
         if self.of_torch["stage"] is OptState.READY:
             total, self.of_torch["found_inf_per_device"] = total / scale, found_infs
@@ -71,7 +71,7 @@ class OptimizerState:
     def step(self, scale: Tensor, found_inf: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Step a sync-free optimizer, which skips by itself."""
         optimizer: Any = self.optimizer()
-        # After unscale_ nothing is left to divide by, unless the program has set a scale itself.
+        # After unscale_ there is no divisor, unless the program has set one itself.
         grad_scale = getattr(optimizer, "grad_scale", None)
         if self.of_torch["stage"] is OptState.READY:
             grad_scale = scale if grad_scale is None else scale * grad_scale
@@ -124,7 +124,7 @@ def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: b
 
 
 def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
-    """Return one element: 1 if any is not 0, otherwise 0. PyTorch's fused optimizers skip only if it is 1."""
+    """Return one element: 1 if any flag is 1, otherwise 0. PyTorch's fused optimizers skip only if the element is 1."""
     first, *others = found_infs or [torch.zeros((), device=device)]
     first = first.to(device, non_blocking=True)
     return torch.stack([first, *(each.to(device) for each in others)]).max() if others else first
@@ -156,7 +156,7 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return is_clipped
     step: Any = getattr(optimizer.step, "__func__", optimizer.step)
-    # A function's globals are its own; functools.wraps copies other attributes from the wrapped one.
+    # functools.wraps copies the attributes of the wrapped function to the wrapper, but not its globals.
     while getattr(step, "__globals__", {}).get("__name__") in _AROUND:
         step = getattr(step, "__wrapped__", None)
     if closure is not None or step is not SyncFreeOptimizer.step:

@@ -38,12 +38,12 @@ class SkipAwareLR(LRScheduler):
         if len(self.lr_lambdas) != len(groups):
             raise ValueError(f"Expected {len(groups)} lr_lambdas, but got {len(self.lr_lambdas)}")
         for group in groups:
-            group["lr"] = float(group["lr"])  # a tensor may be shared by groups
+            group["lr"] = float(group["lr"])  # because groups may share a tensor
         self.base_lrs = [float(group.setdefault("initial_lr", group["lr"])) for group in groups]
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 
     def step(self) -> None:  # type: ignore[override]  # the CPU does not know the epoch
-        """Advance the learning rates, unless the last step of the optimizer was skipped. Call it once for each step."""
+        """Advance the learning rates, unless the last step of the optimizer was skipped. Call it after each step."""
         skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1
         self._set_lr(self._count.to(skipped.device, non_blocking=True) + skipped.logical_not())
@@ -64,7 +64,7 @@ class SkipAwareLR(LRScheduler):
         self._set_lr(torch.tensor([self.last_epoch]).to(next(iter(devices), None)))
 
     def _set_lr(self, count: Tensor) -> None:
-        self._count = count  # on the device, for one rounding; torch_xla compiles again for some values of 0-d tensors
+        self._count = count  # a vector, because torch_xla compiles again for some values of 0-d tensors
         ours = isinstance(unwrapped(self.optimizer), SyncFreeOptimizer)
         # PyTorch's fused kernels on cuda accept a learning rate in float32 only.
         steps = count.squeeze().to(

@@ -12,7 +12,7 @@ from polycast.torch_internals import below_autograd, foreach_mul_, foreach_norm,
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return whether any tensor has a non-finite element, and whether each tensor has one, as 0 or 1 in float32."""
+    """Return 1 if any tensor has a non-finite element, otherwise 0, and the same for each tensor, in float32."""
     check_arguments("find_non_finite", [tensors], [])
     with below_autograd():
         return _findings(_norms(tensors, math.inf))
@@ -35,7 +35,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
     """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if one of them is non-finite.
 
     Returns:
-        Whether each gradient is non-finite, as 0 or 1 in float32.
+        A float32 vector with an element for each gradient: 1 if the gradient is non-finite, otherwise 0.
     """
     check_arguments("unscale_", [grads], [found_inf, inv_scale])
     with below_autograd():
@@ -70,7 +70,7 @@ def _by_dtype(tensors: list[Tensor]) -> list[list[int]]:
 
 
 def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = None) -> Tensor:
-    """Return the norm of each tensor, as one vector: NaN or infinite where an element is."""
+    """Return the norm of each tensor, in one vector. The norm of a non-finite tensor is non-finite."""
     norms = dict.fromkeys(range(len(tensors)), tensors[0])
     for places in _by_dtype(tensors):
         filled = [place for place in places if tensors[place].numel()]  # an empty tensor has no maximum
@@ -81,7 +81,7 @@ def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = 
 
 
 def _findings(norms: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whether any norm is non-finite, and whether each norm is, as 0 or 1."""
+    """Return 1 if any norm is non-finite, otherwise 0, and the same for each norm."""
     non_finite = torch.ne(norms - norms, 0, out=torch.empty_like(norms, dtype=torch.float32))
     return non_finite.amax(), non_finite
 

@@ -5,8 +5,8 @@ Note [Why are lists of tensors checked in C++?]
 In nearly every model all tensors are plain: strided, on one device, and without a class that overrides operators. To
 check each tensor in Python would take several times as long as to collect the tensors. This module therefore asks a
 parameter only for its gradient, and ``all_plain``, in C++, checks whole lists. If a list is not plain, ``all_plain``
-checks the shards of DTensors. If these are not plain either, torch.optim steps the group (see ``slow_path``), and the
-passes of a scaler gather its gradients one by one.
+checks the shards of its DTensors. If they are not plain either, torch.optim steps the group (see ``slow_path``), and
+the passes of a scaler gather the gradients one by one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -103,9 +103,9 @@ def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce
 
 
 def _memory_of(grad: Tensor) -> Tensor:
-    """Return the memory of a gradient, which may be a view of its conjugate or its negative, as real numbers.
+    """Return the memory of a gradient as real numbers. The gradient may be a conjugate or negative view of its memory.
 
-    Whether it is finite, its norm, and its product with a number are the same there except for signs.
+    Signs do not change which elements are finite, the norm, or a multiplication by a number.
     """
     if grad._is_zerotensor():
         return torch.zeros_like(grad)

@@ -9,13 +9,13 @@ from torch import Tensor
 
 
 def is_sharded(tensor: Any) -> bool:
-    """Return whether a tensor is a DTensor. Before the package of DTensors is imported there are none."""
+    """Return whether a tensor is a DTensor. There is none before the import of their package."""
     package: Any = sys.modules.get("torch.distributed.tensor")
     return package is not None and isinstance(tensor, package.DTensor)
 
 
 def local_of(tensor: Any) -> Tensor:
-    """Return the shard of a DTensor, or a plain tensor itself, after the collective that computes it has ended."""
+    """Return the shard of a DTensor, or a plain tensor itself. Wait for the collective that computes the tensor."""
     local: Any = tensor._local_tensor if is_sharded(tensor) else tensor
     result: Tensor = local.trigger_wait() if hasattr(local, "trigger_wait") else local
     return result
@@ -45,8 +45,8 @@ def align_grad(param: Any) -> tuple[Any, tuple[int, ...]]:
     """Redistribute ``.grad`` to the placement of its parameter.
 
     Returns:
-        The mesh of the parameter and the dimensions that split it into parts. If the parameter or the gradient is not a
-        DTensor they are None and (). If only one of them is, the step of torch.optim raises.
+        The mesh of the parameter and the dimensions that split it into parts, or None and () if the parameter or the
+        gradient is not a DTensor. If only one of the two is a DTensor, the step of torch.optim raises.
     """
     if not (is_sharded(param) and is_sharded(param.grad)):
         return None, ()

@@ -1,6 +1,7 @@
 """The step of torch.optim, for groups that the fused operators do not support.
 
-``SyncFreeOptimizer.step`` lists them. Such a step first reads ``found_inf``, once, and writes nothing if it is not 0.
+``SyncFreeOptimizer.step`` lists these groups. Before such a step, ``found_inf`` is read once, and the step is skipped
+if it is not 0.
 """
 
 import inspect
@@ -27,7 +28,7 @@ def is_skipped(scalars: Scalars) -> bool:
 @torch.inference_mode(False)
 @torch.no_grad()
 def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor], scalars: Scalars) -> None:
-    """Update parameters of a group by the step of a class of torch.optim.
+    """Update parameters of a group by the step of ``stock``, a class of torch.optim.
 
     The step receives twins: tensors that share the memory of the parameters and have their own unscaled and clipped
     gradients. If the dtypes of state and parameter differ, the twin is a copy in the wider dtype. If a float16 gradient
@@ -40,10 +41,10 @@ def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor]
     for part in [[param] for param in lone] if may_overlap(list(map(local_of, lone))) else [params]:
         states = {param: optimizer.state.get(param, {}) for param in part}
         for param, state in states.items():
-            if state and group.get("amsgrad"):  # PyTorch creates state once, maybe before amsgrad was enabled.
+            if state and group.get("amsgrad"):  # The state may be older than the option.
                 optimizer._init_state([param], ("max_exp_avg_sq",))
         twins = {param: _twin(optimizer, param, state, scalars) for param, state in states.items()}
-        # Its constructor and its outer step would count optimizers and call the user's hooks.
+        # The constructor and the decorated step of the class would count optimizers and call the user's hooks.
         stand_in = object.__new__(stock)
         stand_in.param_groups = [{**options, "params": [twins[param] for param in part]}]
         stand_in.state = defaultdict(dict)

@@ -13,7 +13,7 @@ from torch.optim.optimizer import ParamsT
 
 from polycast import devices
 from polycast._dtypes import dtype_of
-from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
+from polycast.syncfree import torch_fused  # noqa: F401 -- the import registers the operators for other devices
 from polycast.syncfree.gather import gather_group, with_gradients
 from polycast.syncfree.slow_path import Scalars, is_skipped, step_by_torch
 from polycast.syncfree.tensor_lists import Arguments, Group, Operator, TensorLists
@@ -31,7 +31,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     _operator: ClassVar[Operator]
     _stock: ClassVar[Any]  # the class of torch.optim for all other steps
-    #: The names of the state that has the shape of its parameter, and of all state without which PyTorch fails.
+    #: The names of the state that has the shape of its parameter, and of the state that PyTorch requires.
     _average_names: ClassVar[tuple[str, ...]]
     _required_names: ClassVar[tuple[str, ...]] = ()
 
@@ -65,7 +65,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             raise TypeError(problem)
 
     def _problem_of(self, group: Group) -> str | None:
-        """Return why this optimizer does not support a group, or None."""
+        """Return the reason why this optimizer does not support a group, or None."""
         text = "state_dtype of a parameter group: expected none; pass it to the optimizer, for all groups"
         return text if "state_dtype" in group else None
 
@@ -126,8 +126,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         self._update({"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef})
         return loss
 
-    # torch.compile cannot improve one fused call for all tensors, and would trace each tensor of the lists.
-    # The operators have no derivative, so autograd may remain enabled: entering and leaving no_grad takes 1.5 us.
+    # torch.compile cannot improve one fused call for all tensors, and would trace each tensor of the lists. Autograd
+    # remains enabled, because the operators have no derivative, and no_grad would take 1.5 us.
     @disabled
     def _update(self, scalars: Scalars) -> None:
         for name, given in scalars.items():
@@ -177,7 +177,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     @torch.inference_mode(False)  # State that is created in inference mode cannot be written outside of it.
     def _init_state(self, params: list[Tensor], names: StateNames) -> None:
-        """Create the missing state of each parameter: all of it, or none if memory runs out."""
+        """Create the missing state of each parameter. If memory runs out, a parameter gets none of it."""
         for param in params:
             state, dtype, missing = self.state[param], self._kept_dtype(param), dict[str, Tensor]()
             for name in names:
@@ -190,7 +190,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     def _kept_dtype(self, param: Tensor) -> torch.dtype:
         dtype = self.state_dtype
         if dtype is torch.bfloat16 and param.is_complex():
-            return torch.complex64  # PyTorch's choice until 2.15, which has a complex bfloat16 with few ops
+            return torch.complex64  # as PyTorch until 2.15, whose complex bfloat16 supports few ops
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -236,7 +236,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         return state_dict
 
     def _take_state(self, state_dict: dict[str, Any], converted: set[torch.dtype]) -> None:
-        """Store the loaded values in the dtypes of this optimizer, and collect the dtypes that were converted."""
+        """Store the loaded values in the dtypes of this optimizer, and add their saved dtypes to ``converted``."""
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
         for saved_id, param in zip(saved_ids, params, strict=True):
@@ -256,7 +256,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
 @cache
 def _facts_of(device: torch.device) -> devices.DeviceType:
-    """Return what is known of a device. It is cached, because ``device.type`` makes a string each time, in 0.3 us."""
+    """Return the facts about a device. They are cached, because ``device.type`` makes a string each time, in 0.3 us."""
     return devices.facts_of(device.type)
 
 

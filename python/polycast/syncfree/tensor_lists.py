@@ -35,7 +35,7 @@ class TensorLists:
         try:
             result = call(operator, self.device, self.lists, arguments)
         except Exception:
-            try:  # The operator's error has an index.
+            try:  # The operator's error has the index of a tensor. This one has the name of the parameter.
                 self.check(operator, param_groups, arguments)
             except Exception as named:
                 raise named from None
@@ -73,4 +73,4 @@ def call(operator: Operator, device: torch.device, args: Sequence[Any], options:
             key = getattr(DispatchKey, f"Autograd{device.type.upper()}", None)
             if key is not None and operator.has_kernel_for_dispatch_key(key):
                 return operator.redispatch(DispatchKeySet(key), *args, **options)
-        return operator._op(*args, **options)  # as a call of the operator, without a function of Python
+        return operator._op(*args, **options)  # the same as operator(...), without a Python function in between

@@ -1,4 +1,4 @@
-"""The steps of Adam and SGD on devices whose fused kernels in PyTorch skip and unscale as documented, such as cuda.
+"""The steps of Adam and SGD by PyTorch's fused kernels, on devices where these skip and unscale, such as cuda.
 
 These kernels skip if ``found_inf`` is 1, have one divisor, and write the divided gradients back. They require lists of
 one dtype and one layout: for other gradients or state a step uses copies. Meta and fake tensors have no values, so a
@@ -86,7 +86,7 @@ def _divisor(grad_scale: Tensor | None, clip_coef: Tensor | None, dtype: torch.d
 
 
 def _chunks(lists: tuple[Tensors, ...]) -> dict[tuple[torch.dtype, bool, int], list[int]]:
-    """Return the indices of the tensors of each call, by dtype and by whether they need no copies."""
+    """Return the indices of the tensors of each call. A call has one dtype, and copies all tensors or none."""
     chunks: dict[tuple[torch.dtype, bool, int], list[int]] = {}
     copied = 0
     for place, row in enumerate(zip(*filter(len, lists), strict=True)):

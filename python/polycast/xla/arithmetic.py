@@ -45,7 +45,7 @@ class Controls(NamedTuple):
 
 
 def compute_dtype(param: Op) -> str:
-    """Return the dtype that the elements of a parameter are computed in."""
+    """Return the dtype in which the elements of a parameter are computed."""
     return "f64" if param.shape().dtype == "f64" else "f32"
 
 
@@ -53,7 +53,7 @@ def carried(new: Op, kept: Op) -> Op:
     """Return the value that the parameter's update reads: the kept value, unless its dtype rounds the new one.
 
     If the update read the new value, XLA would compute that value twice from all its inputs. In a skipped step the kept
-    value is the old one, which does not matter, because the update is not kept either.
+    value is the old one. This does not matter, because the step then discards the update as well.
     """
     return kept if kept.shape().dtype == new.shape().dtype else new
 
@@ -66,7 +66,7 @@ class Adam:
     weight_decay: bool
     decoupled: bool
     towards_grad: bool
-    """Use lerp_'s formula for a weight (1 - beta1) of at least one half."""
+    """Whether to use lerp_'s formula for a weight (1 - beta1) of at least one half."""
 
     def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
         """Return the new param, exp_avg, exp_avg_sq, max_exp_avg_sq (with amsgrad only) and step."""

@@ -24,7 +24,7 @@ from polycast.xla.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
-# Each takes a few kilobytes. PyTorch compiles a graph for each as well, so a program has few.
+# A program has few computations, because torch_xla compiles a graph for each. Each takes a few kilobytes.
 _computations: dict[Hashable, Any] = {}
 _KIND_OF_INPUT = attrgetter("dtype", "shape")
 # If this key is excluded, torch_xla returns tensors without the wrapper of functionalization, as write_back requires.
@@ -49,7 +49,7 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
         inputs: Tensors on one XLA device. Those to be overwritten come first, in the order of the results.
 
     Returns:
-        The results, which are executed at the next step marker.
+        The results. The device computes them at the next step marker.
     """
     import torch_xla
 

@@ -94,7 +94,7 @@ def _step(
 
 
 def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
-    """Return whether any tensor has an inf or NaN, and a vector of whether each tensor has, as 0 or 1 in float32."""
+    """Return 1 if any tensor has an inf or NaN, otherwise 0, and a vector of the same for each tensor, in float32."""
     check_arguments("find_non_finite", [tensors], [])
     found_inf, non_finite = call("find_non_finite", non_finite_flags, tensors)
     return found_inf, non_finite
@@ -119,7 +119,7 @@ def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
     """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if any gradient has an inf or NaN.
 
     Returns:
-        A vector of whether each gradient has an inf or NaN, as 0 or 1 in float32.
+        A float32 vector with an element for each gradient: 1 if the gradient has an inf or NaN, otherwise 0.
     """
 
     def build(ops: list[Op]) -> list[Op]:

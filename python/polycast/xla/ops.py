@@ -41,19 +41,19 @@ def all_finite(op: Op) -> Op:
 
 
 def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
-    """Return whether any op has an inf or NaN, and a vector of whether each has, as 0 or 1 in float32."""
+    """Return 1 if any op has an inf or NaN, otherwise 0, and a vector of the same for each op, in float32."""
     finite = concatenated([all_finite(op) for op in ops])
     every = reduced(finite, True, lambda a, b: a & b)
     return [(op != constant(op, True)).cast("f32") for op in (every, finite)]
 
 
 def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
-    """Return the norm of all elements of all ops, in float64 if any op is, else in float32.
+    """Return the norm of all elements of all ops, in float64 if any op is float64, otherwise in float32.
 
     Sums are in float64. If they could overflow, all elements are first divided by the largest one.
 
     Args:
-        ops: The ops to take the norm of, together.
+        ops: The ops whose elements have one norm together.
         norm_type: A positive number, or infinity.
     """
     dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
@@ -81,7 +81,7 @@ def _size(op: Op) -> Op:
 
 
 def _divisor(op: Op) -> Op:
-    """Return the op, with 1 in place of elements that are not positive and finite."""
+    """Return the op, with 1 instead of elements that are not positive and finite."""
     return ((op > constant(op, 0)) & (op < constant(op, inf))).select(op, constant(op, 1))
 
 
