@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run the tests of real_device, kernels and operators only, on these torch device types, as in cpu,cuda"
     parser.addoption("--real-devices", metavar="TYPES", help=text)
     parser.addoption("--rewrite-errors", action="store_true", help="write the errors.txt of the folders that run")
-    parser.addoption("--rewrite-works-with", action="store_true", help="write the table of docs/works_with.md")
+    parser.addoption("--rewrite-works-with", action="store_true", help="write the tables of docs/works_with.md")
 
 
 def pytest_configure(config: pytest.Config) -> None:

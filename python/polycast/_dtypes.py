@@ -11,7 +11,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "float32": ("fp32", "f32", "float", "single"),
     "float64": ("fp64", "f64", "double"),
 }
-# From each spelling to PyTorch's name.
+# PyTorch's name of the dtype, by spelling.
 NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in (name, *spellings)}
 
 

@@ -156,7 +156,10 @@ def _check_not_sharded(module: nn.Module) -> None:
     managers = tuple(getattr(fsdp, name) for name in _FSDP_MODULES if hasattr(fsdp, name))
     for part in module.modules():
         if isinstance(part, managers):
-            raise ValueError(f"cannot keep the casts of a {type(part).__name__}: FSDP changes its storage")
+            raise ValueError(
+                f"cannot keep the casts of a {type(part).__name__}: FSDP changes its storage; pass a module that FSDP "
+                "does not manage"
+            )
 
 
 def _release(address: int) -> None:

@@ -47,8 +47,8 @@ def custom_fwd(
         device_type: The device whose autocast state is used. The default is the device of the input tensors; an
             accelerator takes precedence over the CPU.
         cast_inputs: The dtype, or its name ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
-            are cast in an enabled region. Forward and backward then run with autocast disabled. None changes neither
-            inputs nor region. Pass the same dtype to ``setup_context``, so that it saves the inputs of forward. As in
+            are cast in an enabled region. Forward and backward then run with autocast disabled. With None,
+            inputs and region do not change. Pass the same dtype to ``setup_context``, so that it saves the inputs of forward. As in
             PyTorch, a saved input that was cast is a constant in second derivatives.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Each cell of the table in docs/works_with.md is the result of a program. ``--rewrite-works-with`` writes it."""
+"""Each cell of the tables in docs/works_with.md is the result of a program. ``--rewrite-works-with`` writes them."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.snippets import ROOT, page
 from tests.support.xla import NEEDS_XLA
-from tests.workflows.matrix import FEATURES, WAYS, verdict
+from tests.workflows.matrix import FEATURES, OTHERS, POLICIES, WAYS, verdict
 
 # PyTorch warns of jit.trace, of FSDP1 in one process, and of a Function that dynamo traces.
 IGNORED = (".*torch.jit.trace", "FSDP is switching", "<class 'torch.autograd")
@@ -16,26 +16,32 @@ pytestmark = [
     pytest.mark.filterwarnings(*(f"ignore:{text}" for text in IGNORED), "ignore::torch.jit.TracerWarning"),
 ]
 NAME, REWRITE = "docs/works_with.md", "rewrite_works_with"
-TABLE = re.compile(r"^\| \|.*(?=\n\n- `yes`)", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"^\| \|(?:.+\n)+", re.MULTILINE)
+ERRORS = re.compile(r"^(?:\d+\. `.+`\n)+", re.MULTILINE)
 EACH_WAY = [pytest.param(way, marks=NEEDS_XLA if WAYS[way].device == "xla" else ()) for way in WAYS]
 Verdicts = dict[tuple[str, str], str]
 
 
 def read() -> Verdicts:
-    (table,) = TABLE.findall(page(NAME))
-    errors = dict(re.findall(r"^(\d+)\. `(.*)`$", table, re.MULTILINE))
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")]
-    cells = {(way, feature): cell for way, *row in rows[2:] for feature, cell in zip(rows[0][1:], row, strict=True)}
-    return {at: re.sub(r"raises \((\d+)\)", lambda found: f"raises: {errors[found[1]]}", cells[at]) for at in cells}
+    text, cells = page(NAME), Verdicts()
+    errors = dict(re.findall(r"^(\d+)\. `(.*)`$", text, re.MULTILINE))
+    for table in TABLE.findall(text):
+        (_, *features), _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+        cells |= {(way, feature): cell for way, *row in rows for feature, cell in zip(features, row, strict=True)}
+    return {at: f"raises: {errors[cell[1:-1]]}" if cell[0] == "(" else cell for at, cell in cells.items()}
 
 
 def written(verdicts: Verdicts) -> str:
+    """Return the page with new tables and a new list of errors."""
     errors = list(dict.fromkeys(text for text in verdicts.values() if text.startswith("raises: ")))
-    cells = {at: f"raises ({errors.index(text) + 1})" if text in errors else text for at, text in verdicts.items()}
-    rows = [["", *FEATURES], ["---"] * (len(FEATURES) + 1)]
-    rows += [[way, *(cells[way, feature] for feature in FEATURES)] for way in WAYS]
-    notes = [f"{number}. `{text.removeprefix('raises: ')}`" for number, text in enumerate(errors, 1)]
-    return "\n".join([*("| " + " | ".join(row).strip() + " |" for row in rows), "", *notes])
+    cells = {at: f"({errors.index(text) + 1})" if text in errors else text for at, text in verdicts.items()}
+    tables = []
+    for features in (POLICIES, OTHERS):
+        rows = [["", *features], ["---"] * (len(features) + 1)]
+        rows += [[way, *(cells[way, feature] for feature in features)] for way in WAYS]
+        tables.append("".join(f"| {' | '.join(row).strip()} |\n" for row in rows))
+    notes = "".join(f"{number}. `{text.removeprefix('raises: ')}`\n" for number, text in enumerate(errors, 1))
+    return ERRORS.sub(lambda _: notes, TABLE.sub(lambda _: tables.pop(0), page(NAME)))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +50,7 @@ def recorded(request: pytest.FixtureRequest) -> Iterator[Verdicts]:
     verdicts = dict.fromkeys([(way, feature) for way in WAYS for feature in FEATURES], "not measured") | read()
     yield verdicts
     if request.config.getoption(REWRITE):
-        (ROOT / NAME).write_text(TABLE.sub(lambda _: written(verdicts), page(NAME)), encoding="utf-8")
+        (ROOT / NAME).write_text(written(verdicts), encoding="utf-8")
 
 
 @pytest.mark.parametrize("way", EACH_WAY)

@@ -24,7 +24,7 @@ class OptimizerState:
     """The state that a scaler has of an optimizer and of its wrappers."""
 
     optimizer: "weakref.ref[torch.optim.Optimizer]"
-    process_group: Any  # None, or more ranks that skip together, in addition to the ranks of the meshes
+    process_group: Any  # ranks that skip together in addition to the ranks of each mesh, or None
     was_skipped: Tensor  # whether the last step was skipped: a float32 element on the device of the scale
     skip_count: Tensor
     checks: Sequence[GradientCheck] = ()  # the results of the last check
@@ -150,8 +150,8 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
     """Return whether to unscale and clip gradients in place before ``optimizer.step(closure)``.
 
     The fused steps of PyTorch unscale and do not clip. A step of polycast.syncfree does both as it reads the gradients,
-    so ``.grad`` remains scaled. Other code that runs within the step must see the gradients that it would see with
-    PyTorch's scaler: code of a subclass, of a wrapper, of a step hook, or of a closure.
+    so ``.grad`` remains scaled. Other code that runs within the step (of a subclass, a wrapper, a step hook or a
+    closure) must see the gradients that it would see with PyTorch's scaler.
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return is_clipped
