@@ -48,8 +48,8 @@ def custom_fwd(
             accelerator takes precedence over the CPU.
         cast_inputs: The dtype, or its name ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
             are cast in an enabled region. Forward and backward then run with autocast disabled. With None,
-            inputs and region do not change. Pass the same dtype to ``setup_context``, so that it saves the inputs of forward. As in
-            PyTorch, a saved input that was cast is a constant in second derivatives.
+            inputs and region do not change. Pass the same dtype to ``setup_context``, so that it saves the inputs of
+            forward. As in PyTorch, a saved input that was cast is a constant in second derivatives.
 
     Raises:
         TypeError: If the decorated object is not callable, or ``cast_inputs`` is not a floating-point dtype.

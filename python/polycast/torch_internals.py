@@ -1,7 +1,7 @@
 """The private names of PyTorch that this package uses. No other file contains such a name.
 
-A comment states the use of each name, and the effect of its absence. Every supported release (2.9 and later) has each name
-unless the comment lists releases. Names in modules that ``import torch`` does not import are in functions.
+A comment states the use of each name, and the effect of its absence. Every supported release (2.9 and later) has each
+name unless the comment lists releases. Names in modules that ``import torch`` does not import are in functions.
 
 Private attributes of PyTorch's objects are used in other files as well: ``_version`` of a tensor, ``_schema`` of an
 operator, and the members of ``torch.amp.GradScaler`` that ours overrides. The private names of torch_xla are in
