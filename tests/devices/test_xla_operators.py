@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -111,14 +112,15 @@ def test_an_alias_sees_the_update(alias: str) -> None:
 
 def test_computations_and_constants_of_many_groups_are_created_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from polycast.xla import computation
+    from torch_xla.core import xla_builder
 
-    built: list[int] = []
+    created = mock.Mock(wraps=xla_builder.create_computation)
     monkeypatch.setattr(computation, "_computations", {})
-    monkeypatch.setattr(computation, "_built", lambda _, inputs: built.append(inputs[0].numel()))
-    tensors, device = [torch.empty(size) for size in range(600)], torch.device("cpu")
+    monkeypatch.setattr(xla_builder, "create_computation", created)
+    tensors, device = [torch.empty(size, device="xla") for size in range(1, 601)], torch.device("cpu")
     for _ in range(3):
         for tensor in tensors:
-            computation._computation("rule", lambda ops: ops, [tensor])
-    assert built == list(range(600))
+            computation.call("rule", lambda ops: ops, [tensor])
+    assert created.call_count == 600
     first, again = ([computation.upload((float(number),), device, number) for number in range(600)] for _ in "12")
     assert all(left is right for left, right in zip(first, again, strict=True))

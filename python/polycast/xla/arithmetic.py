@@ -127,15 +127,12 @@ class SGD:
             grad = grad + like(weight_decay, grad) * value
         kept: list[Op] = []
         if self.momentum:
-            buffer, kept = self._buffer(controls, grad, *state)
+            (old,) = state
+            new = old.cast(dtype) * like(momentum, grad) + grad
+            kept = [controls.keep(old, new)]
+            buffer = carried(new, kept[0])
             grad = grad + like(momentum, grad) * buffer if self.nesterov else buffer
         return [controls.keep(param, value + like(-lr, grad) * grad), *kept]
-
-    def _buffer(self, controls: Controls, grad: Op, old: Op) -> tuple[Op, list[Op]]:
-        _, _, momentum = controls.numbers
-        new = old.cast(grad.shape().dtype) * like(momentum, grad) + grad
-        kept = controls.keep(old, new)
-        return carried(new, kept), [kept]
 
 
 def next_scale(ops: list[Op]) -> list[Op]:

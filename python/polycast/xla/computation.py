@@ -52,30 +52,22 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
         The results. The device computes them at the next step marker.
     """
     import torch_xla
+    from torch_xla.core import xla_builder
 
     # torch_xla numbers the inputs of a node from the last to the first, and XLA gives each result the first free buffer
     # of its size. In this order each result gets the buffer of its old value. In any other order every tensor is copied
     # twice.
     inputs = inputs[::-1]
-    computation = _computation(kind, build, inputs)
-    results: list[Tensor] = torch_xla._XLAC._xla_user_computation("xla::polycast", inputs, computation)
-    return results
-
-
-def _computation(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> Any:
     key = (kind, *map(_KIND_OF_INPUT, inputs))
     if key not in _computations:
-        _computations[key] = _built(build, inputs)
-    return _computations[key]
 
+        def root(*ops: Op) -> Op:
+            return xla_builder.Op.tuple(build(list(ops[::-1])))
 
-def _built(build: Build, inputs: Sequence[Tensor]) -> Any:
-    from torch_xla.core import xla_builder
-
-    def root(*ops: Op) -> Op:
-        return xla_builder.Op.tuple(build(list(ops[::-1])))
-
-    return xla_builder.create_computation("polycast", root, xla_builder.tensor_shape(list(inputs)))
+        shapes = xla_builder.tensor_shape(list(inputs))
+        _computations[key] = xla_builder.create_computation("polycast", root, shapes)
+    results: list[Tensor] = torch_xla._XLAC._xla_user_computation("xla::polycast", inputs, _computations[key])
+    return results
 
 
 @lru_cache(maxsize=4096)

@@ -57,14 +57,16 @@ def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
         norm_type: A positive number, or infinity.
     """
     dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
-    sizes = [_size(op.cast("f64")) for op in ops]
+    wide = [op.cast("f64") for op in ops]
+    sizes = [op.max(-op) for op in wide]
     if dtype == "f32" and norm_type <= _SAFE_NORM:
         return _norm(sizes, norm_type).cast(dtype)
     largest = _folded(sizes, lambda a, b: a.max(b))
     if norm_type == inf:  # XLA's maximum ignores NaNs
         has_nan = _folded([(op != op).cast("f64") for op in ops], lambda a, b: a.max(b))
         return (has_nan > constant(has_nan, 0)).select(constant(largest, nan), largest).cast(dtype)
-    divisor = _divisor(largest)
+    is_divisor = (largest > constant(largest, 0)) & (largest < constant(largest, inf))
+    divisor = is_divisor.select(largest, constant(largest, 1))
     return (_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor).cast(dtype)
 
 
@@ -74,15 +76,6 @@ _SAFE_NORM = 4.0
 
 def _norm(sizes: Sequence[Op], norm_type: float) -> Op:
     return _power(_folded([_power(size, norm_type) for size in sizes], lambda a, b: a + b), 1 / norm_type)
-
-
-def _size(op: Op) -> Op:
-    return op.max(-op)
-
-
-def _divisor(op: Op) -> Op:
-    """Return the op, with 1 instead of elements that are not positive and finite."""
-    return ((op > constant(op, 0)) & (op < constant(op, inf))).select(op, constant(op, 1))
 
 
 def _folded(ops: Sequence[Op], combine: Callable[[Op, Op], Op]) -> Op:
