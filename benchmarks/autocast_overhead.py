@@ -1,4 +1,4 @@
-"""The overhead of polycast's autocast kernels compared with PyTorch's, of policies, and of the import.
+"""The overhead of polycast's autocast kernels and regions compared with PyTorch's, of policies, and of the import.
 
 benchmarks/side_by_side.py has the method. If the control is not near 1, the machine was too busy.
 
@@ -22,6 +22,7 @@ from benchmarks.side_by_side import Measure, Record, interleave, looped, machine
 
 LOOP_SECONDS = 2e-3
 RATIO_TARGET = 1.05
+REGION_TARGET = 1.5
 IMPORT_TARGET = 0.3  # seconds
 
 # Statements on tiny CPU tensors inside one long autocast region, or outside of any as the control.
@@ -86,6 +87,16 @@ def policies(case: str, named: dict[str, object]) -> dict[str, Measure]:
     return loops(statement, named, {"none": none, "policy": partial(polycast.autocast, "cpu", policy=policy)})
 
 
+def regions() -> dict[str, Measure]:
+    """Return how long PyTorch and polycast take to make, enter and leave a region."""
+
+    def loop(package: Any, number: int) -> float:
+        return Timer("with package.autocast('cpu'): pass", globals={"package": package}).timeit(number) / number
+
+    packages = {"torch": torch, "polycast": polycast}
+    return {name: looped(partial(loop, package), LOOP_SECONDS, trial=1000) for name, package in packages.items()}
+
+
 def import_seconds(package: str) -> float:
     """Return how long a fresh interpreter takes to import the package."""
     program = f"from time import perf_counter as now; start = now(); import {package}; print(now() - start)"
@@ -125,6 +136,10 @@ def main() -> None:
         table.append([name, *times, f"{more:.0f}", f"<= {target}: {verdict(more, target)}"])
     print("\na call under a policy and under none; target: nanoseconds that it adds to a call")
     print_table(["", "none us", "policy us", "adds ns", ""], table)
+    records = interleave(regions(), rounds)
+    spread, (stock, ours) = ratio(records["polycast"], records["torch"]), map(median, records.values())
+    print(f"\nto make, enter and leave a region: torch {stock * 1e6:.1f} us, polycast {ours * 1e6:.1f} us,", end=" ")
+    print(f"ratio {spread}, target <= {REGION_TARGET}: {verdict(spread.median, REGION_TARGET)}")
     imports = interleave({name: partial(import_seconds, name) for name in ("torch", "polycast")}, 11)
     more = added(imports["polycast"], imports["torch"])
     print(f"\nimport, medians of 11 rounds: torch {median(imports['torch']):.2f} s; polycast adds {more:.2f} s", end="")
