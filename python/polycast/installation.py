@@ -26,7 +26,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
@@ -77,33 +76,24 @@ class _Tag(str):
 def _mark_caches(config: Any, undo: Undo) -> None:
     """Add the installed devices to the keys of on-disk caches.
 
-    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the default instead.
+    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change its default. A tag that
+    the user has set takes precedence over the default, so we change this tag as well.
     """
     option = config._config["cache_key_tag"]
-    before = dict(vars(option))  # all of it, because to assign the earlier tag would mark the option as set by the user
+    default, own = vars(option).get("env_value_default"), config.cache_key_tag
     ours = f"{_TAG}{BUILD}:{','.join(installed_kernels())}"
 
-    override = option.user_override
-    own = override.get() if isinstance(override, ContextVar) else override  # a string if the user has set a tag
-
     def put_back() -> None:
-        if not isinstance(override, ContextVar):
-            if isinstance(option.user_override, _Tag):  # otherwise the user has set another tag since
-                config._is_dirty = True
-                option.__dict__ = dict(before)
-            return
-        option.__dict__ = dict(before)
-        if isinstance(override.get(), _Tag):
-            override.set(own)
+        del option.env_value_default
+        if default is not None:
+            option.env_value_default = default
+        if isinstance(config.cache_key_tag, _Tag):  # otherwise the user has set another tag since, or none at all
+            config.cache_key_tag = own
 
     undo.append(put_back)
-    if not isinstance(override, ContextVar):
-        config.cache_key_tag = _Tag(f"{config.cache_key_tag} {ours}".lstrip())
-        return
-    default = option.env_value_default
-    option.env_value_default = _Tag(f"{default if isinstance(default, str) else ''} {ours}".lstrip())
-    if isinstance(own, str):
-        override.set(_Tag(f"{own} {ours}".lstrip()))
+    option.env_value_default = _Tag(f"{default or ''} {ours}".lstrip())
+    if not isinstance(config.cache_key_tag, _Tag):
+        config.cache_key_tag = _Tag(f"{own} {ours}".lstrip())
 
 
 # The functions that change modules of PyTorch. Each first adds the function that undoes its change.

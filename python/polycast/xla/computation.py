@@ -36,7 +36,7 @@ def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequen
     with exclude_keys(_FUNCTIONALIZE):
         results = call(kind, build, [*written, *read])
     further = results[len(written) :]
-    write_back(written, results[: len(written)] if further else results)
+    write_back(written, results[: len(written)])
     return list(map(to_functional_tensor, further)) if is_functional_tensor(written[0]) else further
 
 
