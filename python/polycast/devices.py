@@ -257,7 +257,7 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
         return ValueError(
             f"'{device_type}' is a device of the policy that the hardware selects; use '{device_type_of(device_type)}'"
         )
-    return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(known)}")
+    return ValueError(f"device: expected one of {', '.join(known)}, got '{device_type}'")
 
 
 def random_state() -> Callable[[], None]:
