@@ -1,12 +1,7 @@
-"""`polycast bisect`: its output, its files, and how it resumes."""
+"""`polycast bisect`: its output and its files."""
 
-import contextlib
-import os
 import shlex
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -92,52 +87,3 @@ def test_a_search_that_cannot_start_raises(
         status, _ = ran(program=ERRORS[name])
         raise ValueError(f"status {status}: {capsys.readouterr().err.partition('error: ')[2]}")
     assert [*Path().glob("polycast-bisect.*")] == []
-
-
-def test_a_resumed_search_runs_only_the_remaining_sets() -> None:
-    status, runs = ran(*GOOD, "--log", "whole.jsonl", "--output", "whole.yaml")
-    lines = Path("whole.jsonl").read_text().splitlines(keepends=True)
-    assert (status, len(lines)) == (0, runs + 1)
-    for kept in (1, len(lines)):
-        Path("part.jsonl").write_text("".join(lines[:kept]) + '["12')  # a killed process ends within a line
-        Path("runs.txt").write_text("")
-        again = ["--resume", "--log", "part.jsonl", "--output", f"{kept}.yaml", "--", sys.executable, "program.py"]
-        assert main(["bisect", *GOOD, *again]) == 0
-        assert len(Path("runs.txt").read_text().splitlines()) == len(lines) - kept
-        assert len(Path("part.jsonl").read_text().splitlines()) == len(lines)
-        assert Policy.load(f"{kept}.yaml") == Policy.load("whole.yaml")
-
-
-def test_the_log_of_another_search_raises(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("rules.yaml").write_text("ops: {linear: fp32}")
-    assert ran("--good", "rules.yaml")[0] == 0
-    resume = ["bisect", "--resume", "--good", "rules.yaml", "--"]
-    capsys.readouterr()
-    assert main([*resume, "python", "program.py"]) == 2
-    assert capsys.readouterr().err.startswith(
-        "error: polycast-bisect.jsonl is the log of another search: "
-        f"command is {shlex.quote(sys.executable)} program.py there and python program.py here"
-    )
-    Path("rules.yaml").write_text("ops: {matmul: fp32}")
-    assert main([*resume, sys.executable, "program.py"]) == 2
-    assert "the log of another search: the digest of good is " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
-def test_an_interrupted_search_can_be_resumed(number: signal.Signals) -> None:
-    slow = ONE.replace("sys.exit", "time.sleep(60 if len(open('runs.txt').readlines()) == 4 else 0)\nsys.exit")
-    Path("program.py").write_text(slow)
-    command = [sys.executable, "-m", "polycast", "bisect", *GOOD, "--", sys.executable, "program.py"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        while not Path("runs.txt").exists() or len(Path("runs.txt").read_text().splitlines()) < 4:
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.send_signal(number)
-        said = process.communicate()[1]
-    with contextlib.suppress(ProcessLookupError):  # only a search that is killed leaves its program behind
-        os.kill(int(Path("runs.txt").read_text().split()[-1]), signal.SIGKILL)
-    if number == signal.SIGINT:
-        assert process.returncode == 130
-        assert said.splitlines()[-1] == "to continue, repeat the command with --resume"
-    assert main(["bisect", "--resume", *command[4:]]) == 0
-    assert [*Policy.load("polycast-bisect.yaml")] == ["linear"]

@@ -18,9 +18,7 @@ trace -m ..no / trace -m no.such.module / trace -m SCRIPT / check / check --nons
 check BINARY / verify rulez / verify --device cpu:0 / verify --device gpu
 bisect --repeat 3 / bisect --godo fp32 -- true
 bisect --repeat 0 -- true / bisect --good nonsense -- true / bisect --good BINARY -- true / bisect -- FOLDER
-bisect -- no-such-program / bisect no-such-program / bisect --log RULES -- true
-bisect --log FOLDER/no/log.jsonl -- true / bisect --log /dev/full -- true / bisect --resume --log RULES -- true
-bisect --resume --log BINARY -- true / bisect --log FOLDER -- true / bisect --output FOLDER -- true
+bisect -- no-such-program / bisect no-such-program / bisect --output FOLDER -- true
 bisect --output FOLDER/no/rules.yaml -- true / bisct -- true / trase x.py / verify --json FOLDER steps
 verify --json FOLDER/no/found.json steps / softmx / help nonsense / bisect -- ""
 """

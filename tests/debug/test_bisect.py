@@ -1,10 +1,9 @@
-"""bisect: hidden culprits in drawn programs, its result and its log; and the search itself, on abstract switches."""
+"""bisect: hidden culprits in drawn programs, and its result; and the search itself, on abstract switches."""
 
 import math
 import random
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import polycast
 import pytest
@@ -143,7 +142,7 @@ def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
     assert not polycast.assigned(MODEL) and not polycast.policy.current()
 
 
-def test_a_finished_search_is_in_its_log_and_an_exception_of_the_check_is_bad(tmp_path: Path) -> None:
+def test_an_exception_of_the_check_is_bad() -> None:
     runs = list[bool]()
 
     def raises() -> bool:
@@ -151,9 +150,8 @@ def test_a_finished_search_is_in_its_log_and_an_exception_of_the_check_is_bad(tm
         assert failing({A})()
         return True
 
-    for recorded in (0, 1):  # the second search runs only what is not in the log: the run that is recorded
-        found = bisect(raises, log=tmp_path / "log.jsonl", model=MODEL)
-        assert [one[:2] for one in found.culprits] == [A] and len(runs) == found.runs + recorded
+    found = bisect(raises, model=MODEL)
+    assert [one[:2] for one in found.culprits] == [A] and len(runs) == found.runs
 
 
 def test_the_result_is_minimal_even_if_more_switches_make_it_good_again() -> None:

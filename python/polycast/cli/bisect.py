@@ -10,8 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from polycast.cli.files import require_folder
-from polycast.debug.bisect_log import Run
-from polycast.debug.bisecting import BUILT_IN, Search
+from polycast.debug.bisecting import BUILT_IN, Run, Search
 from polycast.policy.policy import Policy
 from polycast.scope.process import ENVIRONMENT_POLICY
 
@@ -45,9 +44,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--repeat", type=int, metavar="N", default=1, help="run the command N times (default: 1)")
     output = "write the rules that make the command good to FILE (default: %(default)s)"
     parser.add_argument("--output", metavar="FILE", type=Path, default=Path("polycast-bisect.yaml"), help=output)
-    log = "write each run to FILE (default: %(default)s)"
-    parser.add_argument("--log", metavar="FILE", type=Path, default=Path("polycast-bisect.jsonl"), help=log)
-    parser.add_argument("--resume", action="store_true", help="continue the search of an earlier log")
     parser.add_argument("command", nargs=REMAINDER, metavar="COMMAND")
 
 
@@ -58,7 +54,7 @@ def run(options: Namespace) -> int:
         ValueError: If an argument is wrong, or there is nothing to search for.
         OSError: If a file cannot be written.
     """
-    command, log = options.command, options.log
+    command = options.command
     if command[:1] == ["--"]:
         del command[0]
     elif command and command[0].startswith("-"):
@@ -67,24 +63,12 @@ def run(options: Namespace) -> int:
         options.parser.error(
             "COMMAND: expected a command, got none; write it after --, as in: polycast bisect -- python train.py"
         )
-    if log.is_file() and log.stat().st_size and not options.resume:
-        raise ValueError(f"{log} exists; add --resume to continue its search, or name another file with --log")
-    for file in (options.output, log):
-        require_folder(file)
-    search = Search(
+    require_folder(options.output)
+    found = Search(
         lambda candidate: _run(command, candidate.policy),
-        *(options.good, options.bad, options.repeat, log, {"command": command}),
+        *(options.good, options.bad, options.repeat),
         lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
-    )
-    try:
-        found = search.run()
-    except KeyboardInterrupt:
-        print("to continue, repeat the command with --resume", file=sys.stderr)
-        return 130
-    except ValueError:
-        if not (options.resume or search.is_searching):
-            log.unlink()
-        raise
+    ).run()
     found.policy.save(options.output)
     print(found)
     print(f"The rules are in {options.output}: {ENVIRONMENT_POLICY}={options.output} {shlex.join(command)}")

@@ -3,15 +3,14 @@
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import NamedTuple
 
 from torch import nn
 
-from polycast.debug.bisect_log import Log, Run
 from polycast.debug.bisection import Bisection, Culprit
 from polycast.debug.calls import Call
 from polycast.debug.candidate_policies import Candidate, CandidatePolicies, Switch
@@ -36,12 +35,21 @@ _CHANCE = (
 )
 
 
+class Run(NamedTuple):
+    """One run of the program under some rules."""
+
+    status: int
+    """0 for good; 125 if it cannot be tested; up to 127 for bad; 128 and the number of the signal that killed it."""
+    seconds: float
+    message: str
+    """How the run ended, with the end of its output."""
+
+
 def bisect(
     check: Callable[[], object],
     good: PolicyLike = "fp32",
     bad: PolicyLike = BUILT_IN,
     repeat: int = 1,
-    log: str | os.PathLike[str] | None = None,
     progress: Callable[[str], object] = lambda _: None,
     *,
     model: nn.Module | None = None,
@@ -65,8 +73,6 @@ def bisect(
         repeat: How often the program runs under the same rules, until a run is bad. If a program fails in a share p of
             its runs, bad rules count as good with a probability of (1 - p) ** repeat: 0.8 % for one in three and 12
             runs.
-        log: A file to which each run is written. If it has runs of the same search, these are not run again, so an
-            interrupted search continues.
         progress: Called with a line after each run.
         model: The model that the program runs, or copies of which it runs. Its modules are given rules by
             :func:`polycast.assign` during a run.
@@ -75,8 +81,8 @@ def bisect(
         The rules, others under which the program is good, and the number of runs. It prints as a table.
 
     Raises:
-        ValueError: If the program is bad under `good`, or good under `bad`; if it is good and bad under the same rules;
-            or if the log belongs to another search.
+        ValueError: If the program is bad under `good`, or good under `bad`; or if it is good and bad under the same
+            rules.
         TypeError: If `check` returns None.
 
     Example:
@@ -111,8 +117,7 @@ def bisect(
             check()
         return observer.take_calls()
 
-    search = {"check": getattr(check, "__qualname__", "check")}
-    return Search(run, good, bad, repeat, None if log is None else Path(log), search, progress, model, record).run()
+    return Search(run, good, bad, repeat, progress, model, record).run()
 
 
 @contextmanager
@@ -138,12 +143,10 @@ class Search:
     Args:
         run: Runs the program under a candidate.
         good, bad, repeat, progress, model: As for `bisect`.
-        path: The log, if any.
-        search: What the log must have about the search, in addition to the rules and the number of runs.
         calls: Returns the calls of a run under a candidate.
 
     Raises:
-        ValueError: If an argument is wrong, or the log belongs to another search.
+        ValueError: If an argument is wrong.
     """
 
     def __init__(
@@ -152,8 +155,6 @@ class Search:
         good: PolicyLike,
         bad: PolicyLike,
         repeat: int,
-        path: Path | None,
-        search: dict[str, Any],
         progress: Callable[[str], object],
         model: nn.Module | None = None,
         calls: Callable[[Candidate], list[Call]] | None = None,
@@ -163,17 +164,10 @@ class Search:
         self._good, self._bad = (Policy(None if end == BUILT_IN else end) for end in (good, bad))
         if self._good == self._bad:
             raise ValueError("good, bad: expected different policies, got the same one twice")
-        digests = {"the digest of good": self._good.digest, "the digest of bad": self._bad.digest}
-        self._log = Log(path, {**search, "repeat": repeat, **digests})
         self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
-        self._tried: defaultdict[str, list[tuple[bool | None, Run]]] = defaultdict(list)
+        self._tried: defaultdict[Hashable, list[tuple[bool | None, Run]]] = defaultdict(list)
         self._among = 0  # the number of switches among which the next culprit is, once that is known
         self._runs = 0
-
-    @property
-    def is_searching(self) -> bool:
-        """Whether both ends are as they should be."""
-        return self._among > 0
 
     def run(self) -> Bisection:
         """Search, run the program under the result, and return it.
@@ -266,7 +260,7 @@ class Search:
         Raises:
             ValueError: If a run was killed, or two answers differ.
         """
-        answers = self._tried[candidate.digest]
+        answers = self._tried[candidate.policy, frozenset(candidate.modules.items())]
         while len(answers) < times:
             answers.append(self._answer(candidate, what))
             if answers[-1][0] is not answers[0][0]:
@@ -279,7 +273,7 @@ class Search:
     def _answer(self, candidate: Candidate, what: str) -> tuple[bool | None, Run]:
         """Run the program `repeat` times, or until a run is not good."""
         for _ in range(self._repeat):
-            run = self._log.replay(candidate.digest) or self._log.add(candidate.digest, self._run(candidate))
+            run = self._run(candidate)
             self._runs += 1
             if run.status > _MOST:
                 remedy = "to count that as bad, run sh -c 'COMMAND || exit 1'"

@@ -1,7 +1,6 @@
 """The candidate policies between two policies: each op, in each module, has the rule of one or of the other."""
 
 from collections.abc import Collection, Iterable, Sequence
-from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -24,12 +23,6 @@ class Candidate(NamedTuple):
     policy: Policy
     modules: dict[str, Policy]
     """By the name of the module, as :func:`polycast.assign` accepts them."""
-
-    @property
-    def digest(self) -> str:
-        """The effect of the rules as 16 hexadecimal digits, the same in every process."""
-        modules = sorted((name, policy.digest) for name, policy in self.modules.items())
-        return sha256(repr((self.policy.digest, modules)).encode()).hexdigest()[:16]
 
 
 class Switch(NamedTuple):
