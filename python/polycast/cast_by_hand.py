@@ -1,4 +1,4 @@
-"""An op without autocast: its arguments cast by hand as a rule states, and what the call gives."""
+"""An op without autocast: its arguments cast by hand as a rule states, and the result of the call."""
 
 import functools
 from collections.abc import Callable
@@ -10,23 +10,23 @@ from torch import Tensor
 from polycast.op_samples import Arguments
 from polycast.torch_internals import tree_leaves, tree_map_only
 
-# Floating-point dtypes of less than 16 bits hold a payload, whose values need a scale that they do not carry.
+# Tensors of floating-point dtypes of less than 16 bits need a scale, which they do not contain.
 NARROW = [
     dtype
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < 2
 ]
 _SETS_DTYPE = ("fp32_set_opt_dtype", "fp32_append_dtype")
-Result = list[Tensor] | str  # what a call gives: its tensors, or the text of its error
+Result = list[Tensor] | str  # the tensors that a call returns, or the message of its error
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of the text of an error, without the marks at its end."""
+    """Return the first line of the message of an error, without the punctuation at its end."""
     return str(error).strip().partition("\n")[0].rstrip(".: ")
 
 
 def outcome(operator: Callable[..., Any], sample: Arguments) -> Result:
-    """Return the tensors that a call gives, on the CPU, or the text of the error that it raises."""
+    """Return the tensors that a call returns, on the CPU, or the message of the error that it raises."""
     try:
         with torch.no_grad():
             return [tensor.cpu() for tensor in flatten(operator(*sample.args, **sample.kwargs))]
@@ -51,7 +51,7 @@ def _bits(tensor: Tensor) -> Tensor:
 
 
 def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Arguments:
-    """Return the arguments as the op receives them by a rule of the category."""
+    """Return the arguments that the op receives under a rule of the category."""
     if category in _SETS_DTYPE:
         return Arguments(sample.args, {**sample.kwargs, "dtype": torch.float32})
     dtypes = iter(expected(category, [tensor.dtype for tensor in tensors(sample)], lower))
@@ -59,7 +59,7 @@ def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Argume
 
 
 def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
-    """Return the dtypes in which inputs of the given dtypes arrive."""
+    """Return the dtypes that the op receives for inputs of the given dtypes."""
     eligible = [dtype for dtype in given if dtype.is_floating_point and dtype not in (torch.float64, *NARROW)]
     if category == "input_dtype" or not eligible:
         return given

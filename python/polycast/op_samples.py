@@ -42,7 +42,7 @@ class Make:
         return self._place(torch.arange(torch.Size(shape).numel()).reshape(shape) % (high - low) + low)
 
     def _place(self, value: Tensor) -> Tensor:
-        if isinstance(value, FakeTensor):  # value.to would ask for the driver of a device that need not exist
+        if isinstance(value, FakeTensor):  # value.to requires the driver of the device, which need not exist
             return torch.empty_like(value, device=self._device)
         return value.to(self._device)
 
@@ -59,7 +59,7 @@ def index(high: int, *shape: int, low: int = 0) -> Callable[[Make], Tensor]:
     return lambda make: make.index(high, *shape, low=low)
 
 
-# The positional arguments of the ops for which the values of _DEFAULTS do not fit, or leave out an optional tensor.
+# The positional arguments of the ops for which the values of _DEFAULTS do not fit, or omit an optional tensor.
 # A key has "name" for the default overload and "name.overload" for any other. In the values a tuple is the shape of a
 # floating-point tensor, and a function makes a tensor.
 SAMPLES: dict[str, tuple[object, ...]] = {
@@ -195,10 +195,10 @@ WITHOUT_SAMPLE: dict[str, str] = {
     **dict.fromkeys(_NONE.split(), "has no sample of its arguments here"),
     **dict.fromkeys(_NAMED.split(), "requires named tensors, which newer releases of PyTorch do not have"),
     "index_copy.dimname": "always raises: PyTorch never implemented it",
-    "norm.names_ScalarOpt_dim": "always raises: the overload it forwards to does not take named tensors",
+    "norm.names_ScalarOpt_dim": "always raises: the overload it forwards to does not accept named tensors",
 }
 
-# LAPACK reads pivots there that nobody wrote: the last bits depend on what was in memory.
+# LAPACK reads uninitialized pivots there, so the last bits depend on the previous contents of the memory.
 WITHOUT_SAME_BITS = frozenset({"linalg_lstsq"})
 
 

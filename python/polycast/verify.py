@@ -101,7 +101,7 @@ def verify(
 
     - rules: each op with a built-in rule for the device returns the values that it returns if its inputs are cast by
       hand. Values are compared bit for bit, except for ops whose bits differ from call to call.
-    - steps: SGD, Adam and AdamW take steps of which some are skipped and some clipped. A skipped step changes nothing.
+    - steps: SGD, Adam and AdamW take steps; some are skipped and some are clipped. A skipped step changes nothing.
       The error of the parameters against float64 is at most 1.05 times the error of ``torch.optim``.
 
     During the checks, the policy's kernels of the device are installed and the process-wide policy does not apply. Run
@@ -171,7 +171,7 @@ def _device_here(device: str | torch.device | None) -> str:
             import_module(package)
     try:
         torch.empty(0, device=device_type)  # XLA must have a tensor before the first backward
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # of a PyTorch without it
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # this PyTorch does not support the device
         here = ", ".join(name for name in devices.device_types() if devices.facts_of(name).is_here)
         raise ValueError(f"device: no {device_type} is available, use {here}; {first_line(error)}") from None
     return device_type
@@ -223,7 +223,7 @@ def _result(
     try:
         sample = arguments(rule.name, Make(device_type, *given))
         return outcome(operator, sample if lower is None else cast_by_hand(rule.category, sample, lower))
-    except RuntimeError as error:  # the device has no such tensors
+    except RuntimeError as error:  # the device does not support these tensors
         return first_line(error)
 
 
@@ -244,7 +244,7 @@ def _check_steps(device_type: str) -> Checks:
 
 def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
     exact, _ = _train(name, torch.optim, devices.HOST, dtype, torch.float64)
-    # Where torch.optim takes our steps as well, both run there, because its foreach steps and its for-loop round
+    # If the device runs the steps of torch.optim, both run there, because its foreach steps and its for-loop round
     # differently.
     place = devices.HOST if devices.facts_of(device_type).skips_by_itself else device_type
     stock, _ = _train(name, torch.optim, place, dtype, dtype)

@@ -48,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Search; return the exit status.
+    """Search for the rules and return the exit status.
 
     Raises:
         ValueError: If an argument is wrong, or there is nothing to search for.

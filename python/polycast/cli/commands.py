@@ -1,4 +1,4 @@
-"""The commands, their exit statuses, and the texts that they print for errors."""
+"""The commands, their exit statuses and their errors."""
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -33,7 +33,7 @@ Exit status:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, and return its exit status.
+    """Run a command and return its exit status.
 
     Raises:
         SystemExit: If argparse or a traced script raises it.
@@ -102,7 +102,8 @@ def _op(options: Namespace) -> int:
 
 def _text(op: str, device: str | None, asked: Policy) -> str:
     """Return the rules of an op, or of the ops that a public name runs, and the reasons for changes in PyTorch."""
-    reasons = {reason for release in releases().values() for reason in release.reasons.values()}  # printed below
+    # These reasons are printed below, so the rules are printed without them.
+    reasons = {reason for release in releases().values() for reason in release.reasons.values()}
     found = (rule for rule in asked.rules_on(op) if device in (None, rule.device))
     rules = Rules(rule._replace(note="") if rule.note in reasons else rule for rule in found)
     lines = [str(rules) or f"{op}: {UNLISTED} on {device or 'every device'}.", ""]
@@ -130,7 +131,7 @@ def _diff(options: Namespace) -> int:
 
 
 def _add_check(parser: ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a YAML file of rules; - is the standard input")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a policy file; - reads the standard input")
 
 
 def _check(options: Namespace) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def require_folder(file: Path) -> None:
-    """Check that a file can be written, before the work begins whose result the file is for.
+    """Check that a file can be written, before the command computes the content.
 
     Raises:
         ValueError: If the file is a folder, or its folder does not exist.

@@ -26,11 +26,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Run the script; return its exit status.
+    """Run the script and return its exit status.
 
     Raises:
         ValueError: If the script or module does not exist, or an argument is wrong.
-        SystemExit: Of the script.
+        SystemExit: If the script raises it.
     """
     script = options.script
     sys.path[0] = str(Path.cwd() if options.module else Path(script).resolve().parent)
@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
 def _is_module(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except (ImportError, ValueError):  # of a package that does not exist, and of a name that is not valid
+    except (ImportError, ValueError):  # the package does not exist, or the name is not valid
         return False
 
 

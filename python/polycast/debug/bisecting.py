@@ -21,9 +21,9 @@ from polycast.scope.assignment import assign
 from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
-_GOOD, _SKIP, _MOST = 0, 125, 127  # as for git bisect run
+_GOOD, _SKIP, _MOST = 0, 125, 127  # the exit statuses have the meanings of `git bisect run`
 # Note [The chance of a wrong result]
-# A result is right if a few answers are right: each set is bad alone, the program is good without any one rule of a
+# A result is right if a few answers are right: each set is bad by itself, the program is good without any one rule of a
 # set, and the fix is good. The search repeats the run for each of these answers, for "good" and for "bad" until it has
 # found them n times. If runs under good rules fail with a probability p, the probability that a false "bad" is found n
 # times and that "good" passes n times is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound applies if
@@ -78,7 +78,7 @@ def bisect(
             :func:`polycast.assign` during a run.
 
     Returns:
-        The rules, others under which the program is good, and the number of runs. It prints as a table.
+        The rules, a fix, and the number of runs. It prints as a table.
 
     Raises:
         ValueError: If the program is bad under `good`, or good under `bad`; or if it is good and bad under the same
@@ -111,7 +111,7 @@ def bisect(
         return Run(int(not result), time.perf_counter() - start, message)
 
     def record(candidate: Candidate) -> list[Call]:
-        """Return the calls of a run, as far as they can be recorded."""
+        """Return the calls of a run that can be recorded."""
         observer = Observer("polycast.debug.bisect", model)
         with _followed(candidate, model), suppress(Exception), observer:
             check()
@@ -166,7 +166,7 @@ class Search:
             raise ValueError("good, bad: expected different policies, got the same one twice")
         self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
         self._tried: defaultdict[Hashable, list[tuple[bool | None, Run]]] = defaultdict(list)
-        self._among = 0  # the number of switches among which the next culprit is, once that is known
+        self._among = 0  # the number of switches that may have the next culprit; 0 before the search
         self._runs = 0
 
     def run(self) -> Bisection:
@@ -253,9 +253,9 @@ class Search:
         raise ValueError(f'"{end}" is {"bad" if is_bad else "good"}{remedy}: {run.message}')
 
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
-        """Return whether the program is bad under some rules, or None if that cannot be tested; and its last run.
+        """Return whether the program is bad under a candidate, and its last run. None means that it cannot be tested.
 
-        The answer is found that many times. Answers of earlier calls count.
+        The program runs until there are `times` answers. Answers of earlier calls count.
 
         Raises:
             ValueError: If a run was killed, or two answers differ.

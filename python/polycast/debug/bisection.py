@@ -8,7 +8,7 @@ from polycast._text_table import lines_of
 from polycast.debug.candidate_policies import Switch
 from polycast.policy.policy import Policy
 
-_SHOWN = 8  # of more rules the fix prints a name
+_SHOWN = 8  # if there are more rules, the fix prints `found.policy`
 
 
 class Culprit(NamedTuple):
@@ -41,7 +41,7 @@ class Bisection:
     switches: int
     """How many rules of ops differ between "good" and "bad", counted in each module of the model."""
     proved: bool
-    """Whether the last run, with the fix, was good."""
+    """Whether the last run, which had the fix, was good."""
     notes: tuple[str, ...]
     """Other results of the search, in sentences."""
 

@@ -3,7 +3,7 @@
 Note [Which op is responsible for an error?]
 An error that is small where it arises may be large at the end: a cosine turns an angle that is 0.1 % wrong into
 anything. So we go back from the ends. At each op, the part of the error that the op itself makes stays there, and the
-rest goes to the ops that made its inputs. Independent errors add up as their squares do, so all parts are squares. In
+rest goes to the ops that made its inputs. The squares of independent errors add up, so all parts are squares. In
 a sum the absolute errors of the inputs count, and in other ops the relative errors do. All of this is an estimate that
 puts ops into an order. Rules are tried before they are recommended.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 LARGEST = 1e9
 """An infinite error, or the error of a NaN."""
-# In these the norm of an input decides how much its error matters.
+# In these ops the absolute error of an input counts: its relative error, multiplied by its norm.
 _SUMS = ("add", "add_", "sub", "rsub", "cat", "stack", "where", "copy_", "index_put", "scatter_add", "slice_scatter")
 
 Result = tuple[int, int]
@@ -22,7 +22,7 @@ Result = tuple[int, int]
 
 
 class Node(NamedTuple):
-    """An op, its errors, and where its inputs come from."""
+    """An op, its errors, and the results that are its inputs."""
 
     name: str
     local: float | None
@@ -68,5 +68,5 @@ def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
 
 
 def capped(errors: Iterable[float]) -> list[float]:
-    """Return errors, with LARGEST in place of a NaN or a larger number."""
+    """Return errors, with LARGEST instead of a NaN or a larger number."""
     return [LARGEST if math.isnan(error) else min(error, LARGEST) for error in errors]

@@ -14,7 +14,7 @@ WIDE = (torch.float32, torch.float64)
 
 
 class Site(NamedTuple):
-    """Where a call is made."""
+    """The place of a call in a program."""
 
     phase: str
     """"forward"; "backward" if autograd made the call; "step" within an optimizer's step."""
@@ -40,7 +40,7 @@ class SiteCounter(Counter[tuple[str, str, str]]):
 
 @dataclass(frozen=True)
 class Cast:
-    """A tensor that an op received in another dtype than the dtype that it was given in."""
+    """A cast of an argument: the op received the tensor in another dtype than the call passed."""
 
     given: torch.dtype
     to: torch.dtype
@@ -66,10 +66,10 @@ class Call:
     site: Site
     device: str
     rule: str
-    """A category or a dtype; "unlisted" if the op has no rule, "stock" if torch's own kernel took the call."""
+    """A category or a dtype; "unlisted" if the op has no rule, "stock" if PyTorch's own kernel ran."""
     origin: str
-    """Where the rule comes from: "policy.yaml", with the reason if the rule is not torch's own; "process: ...",
-    "region: ..." or "module: ..." with the place in that policy; or "torch"."""
+    """Where the rule comes from: "policy.yaml", with the reason if PyTorch has another rule; "process: ...",
+    "region: ..." or "module: ..." with the key in that policy; or "torch"."""
     given: tuple[torch.dtype, ...]
     arrived: tuple[torch.dtype, ...]
     """The dtypes that the op computed in."""

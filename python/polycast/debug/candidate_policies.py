@@ -1,4 +1,4 @@
-"""The candidate policies between two policies: each op, in each module, has the rule of one or of the other."""
+"""The candidate policies between two policies: each op, in each module, has the rule of one of them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -22,7 +22,7 @@ class Candidate(NamedTuple):
 
     policy: Policy
     modules: dict[str, Policy]
-    """By the name of the module, as :func:`polycast.assign` accepts them."""
+    """By the name of the module, in the form that :func:`polycast.assign` accepts."""
 
 
 class Switch(NamedTuple):
@@ -30,7 +30,7 @@ class Switch(NamedTuple):
 
     op: str
     module: str
-    """The name of the module in the model; "" for the model itself and all that is outside of it."""
+    """The name of the module in the model; "" for the model itself and for calls outside of it."""
 
     def __str__(self) -> str:
         return f"{self.op} in {self.module}" if self.module else self.op
@@ -85,7 +85,7 @@ class CandidatePolicies:
     def candidate(self, as_good: Collection[Switch]) -> Candidate:
         """Return the rules of "bad" with some switches as in "good".
 
-        An op that is switched everywhere has a rule of the process. Otherwise it has rules of modules. These apply in
+        An op that is switched everywhere has a rule of the process; other ops have rules of modules. These apply in
         the modules inside as well, so modules inside that are not switched are given the "bad" rules. Where a region
         or a module has rules of its own, the rule of the process does not apply, and modules are always given rules.
         """
@@ -111,7 +111,7 @@ class CandidatePolicies:
     def widened(self, switch: Switch) -> list[Switch]:
         """Return a switch, and the switches of the modules inside that are not known to call the op.
 
-        The switch of no module is for all modules, because calls outside of modules follow the rules of the process.
+        A switch without a module is for all modules, because calls outside of modules follow the rules of the process.
         """
         inside = (Switch(switch.op, module) for module in self._modules if module.startswith(f"{switch.module}."))
         known = self.switches[: self.seen]
@@ -120,7 +120,7 @@ class CandidatePolicies:
         return [switch, *(one for one in inside if one not in known)]
 
     def categories(self, op: str) -> tuple[str, str]:
-        """Return the categories of an op in "good" and in "bad", as text."""
+        """Return the categories of an op in "good" and in "bad", as strings."""
         ends = [[category for devices in rules.values() for category in devices.values()] for rules in self._rules[op]]
         good, bad = (", ".join(dict.fromkeys(end)) for end in ends)
         return good, self.regions.get(op, bad)
@@ -131,7 +131,7 @@ class CandidatePolicies:
         return [switch for switch in group if self.runs_others(switch.op) or switch.module not in outer]
 
     def runs_others(self, op: str) -> bool:
-        """Return whether an op has no rule in "bad" and runs ops that may have one, as softmax runs _softmax."""
+        """Return whether an op has no rule in "bad" and runs ops that may have one: softmax runs _softmax."""
         packet = getattr(torch.ops.aten, op, None)
         overloads = [] if packet is None else [getattr(packet, name) for name in packet.overloads()]
         is_composite = any(one.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) for one in overloads)

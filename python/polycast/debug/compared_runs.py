@@ -22,11 +22,11 @@ TOOL = "polycast.debug.compare"
 
 @dataclass
 class Ran:
-    """A call with results of its own: views are left out."""
+    """A call with results of its own: views are omitted."""
 
     site: Site
     op: str
-    """The op as a policy names it: the call's, or in backward the op whose gradient the call computes."""
+    """The op of the call, by its name in policies; in backward, the op whose gradient the call computes."""
     to_rule: str | None
     """The op whose rule may change the dtype that the call computes in."""
     results: list[Tensor]
@@ -36,11 +36,11 @@ class Ran:
     is_constant: bool
     """Whether it was computed from no tensor."""
     local: Tensor | None
-    """The error that it makes itself, and the norm of its result; None if unknown."""
+    """The error that the call itself makes, and the norm of its result; None if unknown."""
 
     @property
     def is_cast(self) -> bool:
-        """Whether the program casts a tensor by it."""
+        """Whether the call is a cast by the program."""
         return is_cast(self.site.op)
 
 
@@ -51,7 +51,7 @@ class ProgramRun:
         run: The program.
         model: Calls are named after its modules.
         numbers: The random numbers of the program.
-        measures: Whether each call is made a second time, in float32.
+        measures: Whether each call runs a second time, in float32.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ProgramRun:
         del self._results, self._origins
 
     def keep(self, sites: Iterable[Site]) -> None:
-        """Drop the results of all calls but those at these sites."""
+        """Drop the results of all calls except the calls at these sites."""
         self.by_site = {site: self.by_site[site] for site in sites if site in self.by_site}
         self.calls = []
 
@@ -93,13 +93,13 @@ class ProgramRun:
             (index, number)
             for index, ran in enumerate(self.calls)
             if not ran.is_constant
-            for number in range(len(ran.results) if ran.site.phase == BACKWARD else 1)  # others are for backward
+            for number in range(len(ran.results) if ran.site.phase == BACKWARD else 1)  # only backward reads the others
             if (index, number) not in read and (ran.site.phase == BACKWARD or not self._returned)
         ]
         return [*dict.fromkeys(source for end in (*self._returned, *unread) for source in self._sources(end))]
 
     def _sources(self, end: Result) -> Iterator[Result]:
-        """Yield the results that a result is a cast of, which other runs have too."""
+        """Yield the results that a result is a cast of, which other runs have as well."""
         ran = self.calls[end[0]]
         if ran.is_cast:
             for source in ran.inputs:
@@ -108,7 +108,7 @@ class ProgramRun:
             yield end
 
     def _results_in(self, inputs: Iterable[tuple[Key, tuple[int, ...]]]) -> tuple[Result, ...]:
-        """Return the results that tensors hold values of. Each tensor is given as its key and its makers."""
+        """Return the results whose values are in some tensors. Each tensor is given as its key and its makers."""
         found: dict[Result, None] = {}
         for key, makers in inputs:
             for maker in makers:
@@ -117,7 +117,7 @@ class ProgramRun:
                     if key[0] in memories:
                         found[self._numbers[maker], memories.index(key[0])] = None
                 else:
-                    found |= dict.fromkeys(self._origins[maker])  # of a view
+                    found |= dict.fromkeys(self._origins[maker])  # the maker is a view
         return tuple(found)
 
     def _ran(self, step: StepCalls, index: int, measures: bool) -> Ran:
@@ -139,7 +139,7 @@ class ProgramRun:
 
 
 def written_name(op: str) -> str:
-    """Return an op by the name that people write, if that is an op too: "softmax" for "_softmax"."""
+    """Return an op by the name that people write, if that is an op as well: "softmax" for "_softmax"."""
     name = "to" if op == "_to_copy" else op.removeprefix("_").removeprefix("native_")
     return name if keys_of(name) else op
 
@@ -147,8 +147,8 @@ def written_name(op: str) -> str:
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
     """Return the largest error of a call's results, and the norm of that result. None if the call cannot run again.
 
-    The op must be ATen's own, which only computes. Bytes among the inputs may be the workspace that a forward kernel
-    has left, in its dtype, for its backward.
+    The op must be an op of ATen, because such ops only compute. Bytes among the inputs may be the workspace that a
+    forward kernel has left, in its dtype, for its backward.
     """
     call = step.calls[index]
     given = step.inputs_as_given(index)
@@ -156,7 +156,8 @@ def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Ten
         return None
     if not all(is_plain(tensor) and tensor.dtype is not torch.uint8 for tensor in given.values()):
         return None
-    with torch.no_grad(), contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
+    # A kernel may raise any exception for a dtype that it does not support.
+    with torch.no_grad(), contextlib.suppress(Exception):
         wide = step.run([index], is_wide=True, given=given)
         expected = {key: part for key in results if (part := local(wide[key])) is not None}
         inexact = [key for key in expected if results[key].is_floating_point()]

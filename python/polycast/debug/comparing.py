@@ -22,20 +22,20 @@ from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
 from polycast.torch_internals import disabled
 
-_TRIES = 6  # rules are tried together until so many are
+_TRIES = 6  # the number of rules that are tried together
 
 
 class Error(NamedTuple):
-    """The error of an op's result, relative to the norm of the correct result; of several results the worst."""
+    """The error of an op's result, relative to the norm of the correct result; of several results, the largest one."""
 
     site: Site
     op: str
-    """The op as a policy names it, which may run several; "to" for a cast by the program."""
+    """The op by its name in policies; "to" for a cast by the program. It may run several ops."""
     dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: float | None
     """The error that the op itself makes: its result, relative to a second call of the op in float32 with the same
-    inputs. None if the op cannot be called twice, as a random op or an op of another library."""
+    inputs. None if the op cannot be called twice, such as a random op or an op of another library."""
     so_far: float | None
     """The error that has accumulated until here: the result, relative to the result in the reference run. None for a
     cast, and if the reference run has no such call."""
@@ -46,7 +46,7 @@ class Error(NamedTuple):
 
 
 class Comparison(tuple[Error, ...]):
-    """The errors of a run's ops, in the order of the calls; it prints as the ops that are responsible for the most."""
+    """The errors of a run's ops, in the order of the calls. It prints as a table of the ops that cause most of it."""
 
     missing: int
     """How many calls of one run the other does not have."""
@@ -60,7 +60,7 @@ class Comparison(tuple[Error, ...]):
     """The error of the results in a run under these rules."""
 
     def worst(self) -> list[Error]:
-        """Return the errors, sorted by the share of the ops in the error of the results, and then by their own."""
+        """Return the errors, sorted by the share of the ops in the error of the results, then by the local error."""
         return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
 
     def table(self, count: int = 20) -> str:
@@ -96,7 +96,7 @@ class Comparison(tuple[Error, ...]):
         return f"{error}; no rules of the ops below halve it: polycast.debug.bisect searches among all rules"
 
     def _is_underflow(self) -> bool:
-        """Return whether gradients in float16 are wrong, which are too small unless they are infinite."""
+        """Return whether gradients in float16 are wrong and finite, so that they probably underflow."""
         row = self.worst()[0]
         return row.site.phase == BACKWARD and torch.float16 in row.dtypes and math.isfinite(self.error)
 
@@ -110,22 +110,22 @@ def compare(
 ) -> Comparison:
     """Run a program twice, as it is and under a reference policy, and return the errors of its ops.
 
-    The ops are the calls that the program makes in forward, and the calls that autograd makes in backward. Calls of the
-    two runs belong together if they have the same phase, module, name and number. The results of both runs are held
-    until all are compared. If the error of the program's results is larger than rounding makes it, rules of the ops
-    that are responsible are tried: the program runs under them several times, and the result has the rules that help.
+    The ops are the calls of the program in forward, and of autograd in backward. Calls of the two runs belong together
+    if they have the same phase, module, name and number. The results of both runs are kept until all are compared. If
+    the error of the program's results is larger than a rounding error, rules of the ops with the largest shares are
+    tried: the program runs under them several times, and the result has the rules that help.
 
-    All runs start from the same random state (torch's, Python's, NumPy's global one), buffers and gradients. Afterwards
-    these are as the first run left them. Later runs get the random numbers of the first run, for dropout as well.
-    Numbers that a kernel draws for itself, as attention with dropout does on a GPU, cannot be given to it; the result
-    names such calls. Compiled code is not seen.
+    All runs start from the same random state (PyTorch's, Python's, NumPy's global one), buffers and gradients.
+    Afterwards these are as the first run left them. Later runs use the random numbers of the first run, for dropout as
+    well. Some kernels draw their own numbers, such as attention with dropout on a GPU. The result names such calls.
+    Compiled code is not seen.
 
     An error is relative to the norm of the correct result.
 
     Args:
-        run: The program, with its regions: forward, and backward if that is of interest. If it returns tensors, these
-            are its results; otherwise the results are all values that no op reads. It must do the same at each call,
-            with the same batch, and must not call an optimizer, because weights are not restored.
+        run: The program, with its regions: forward, and backward if you want to compare gradients. If it returns
+            tensors, these are its results; otherwise the results are all values that no op reads. It must do the same
+            at each call, with the same batch, and must not call an optimizer, because weights are not restored.
         model: Calls are named after its modules. Its buffers and gradients are restored.
         reference: A value for :class:`polycast.Policy`. In the second run it takes precedence over all other policies.
             "float32" runs every op that the built-in policy lists in float32.
@@ -170,7 +170,7 @@ def compare(
 
         @cache
         def error_under(*ops: str) -> float:
-            with contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
+            with contextlib.suppress(Exception):  # any exception means that a kernel rejects a dtype
                 rules = Policy(dict.fromkeys(ops, "fp32"))
                 return _error([*_squares(first, ends, _errors(again(rules), expected)).values()])
             return math.inf
@@ -183,7 +183,7 @@ def compare(
 
 
 def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[float], list[float]]]:
-    """Return the errors and the norms of the results of each call, except casts, that both runs have."""
+    """Return the errors and norms of the results of each call that both runs have, except for casts."""
     errors = {
         site: error
         for site, ran in run.by_site.items()
@@ -201,7 +201,7 @@ def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[floa
 def _squares(
     first: ProgramRun, ends: Sequence[Result], errors: Mapping[Site, tuple[list[float], list[float]]]
 ) -> dict[Result, float]:
-    """Return the square of the error of each end. Gradients are parts of one vector, as an optimizer uses them."""
+    """Return the square of the error of each end, of gradients as parts of one vector."""
     found = {}
     for end in ends:
         site = first.calls[end[0]].site

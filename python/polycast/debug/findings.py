@@ -16,9 +16,9 @@ from polycast.debug.tensor_stats import Magnitude, largest, most, read_numbers
 from polycast.policy.categories import UNLISTED
 from polycast.scope.assignment import assigned
 
-_TENSORS = 2  # the values of more tensors are summed up by dtype
-_SHOWN = 1e-3  # closer numbers print alike
-_FUNCTION = "Backward"  # ends the name of the node of a torch.autograd.Function
+_TENSORS = 2  # if there are more tensors, the largest value of each dtype is printed
+_SHOWN = 1e-3  # numbers with a smaller relative difference count as equal
+_FUNCTION = "Backward"  # the suffix of the name of the node of a torch.autograd.Function
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class Finding:
     """The op that loses the number: it underflows, overflows, or rounds away its inputs. In backward, the op
     whose gradient is non-finite, or an op before it."""
     shows: Site
-    """The op whose result is the first that is non-finite."""
+    """The op with the first non-finite result."""
     call: Call | None
     """The call that autocast intercepted at the site."""
     inputs: tuple[Magnitude, ...]
-    """Of the floating-point tensors that the op at the site was given; in backward, the op that shows it."""
+    """The magnitudes of the floating-point inputs of the op at the site; in backward, of the op that shows it."""
     result: Magnitude
-    """Of the result that is non-finite."""
+    """The magnitude of the non-finite result."""
     made: tuple[tuple[float, float], ...]
-    """The largest and the smallest absolute result at the site, each as it was and in float32; in backward nothing."""
+    """The largest and the smallest absolute result at the site, each as it was and in float32; empty in backward."""
     remedy: str
     """Rules that were tried and avoid it; otherwise the rules that were tried."""
     skipped: bool = False
@@ -50,7 +50,7 @@ class Finding:
 
     @property
     def op(self) -> str:
-        """The op at the site, as policies name it."""
+        """The op at the site, by its name in policies."""
         return self.site.op
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Finding:
         where = f"{self.shows.phase}{_of(self.shows)}"
         begins = "" if self.site.op == self.shows.op else f"; it begins in {self.site.op}"
         begins += _of(self.site) if begins and self.site.module != self.shows.module else ""
-        tensors = [one for one in self.inputs if one.dtype is not torch.float64] or self.inputs  # numbers are float64
+        tensors = [one for one in self.inputs if one.dtype is not torch.float64] or self.inputs  # scalars are float64
         parts = dict.fromkeys(f"{dtype_name(one.dtype)} up to {one.value:.3g}" for one in tensors)
         if len(parts) > _TENSORS:
             by_dtype = {dtype: most([one.value for one in tensors if one.dtype is dtype]) for dtype, _ in tensors}
@@ -90,7 +90,7 @@ def _of(site: Site) -> str:
 def find(
     step: StepCalls, values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_given: bool
 ) -> Finding:
-    """Return the finding for a call whose result is the first that is non-finite."""
+    """Return the finding for the call with the first non-finite result."""
     advice = Advice(failing)
     if not is_nan_given and step.phase(failing) != STEP:
         advice = advise(step, failing)
@@ -120,7 +120,7 @@ def find(
 
 
 def _sizes(step: StepCalls, values: NonFinite, index: int, is_wide: bool) -> tuple[float, ...]:
-    """Return the largest and the smallest absolute result of a call; nothing if it cannot be run again."""
+    """Return the largest and the smallest absolute result of a call, or nothing if the call cannot run again."""
     again = values.again([index], is_wide=is_wide)
     made = [] if again is None else [one for one in outputs(step, again, [index])[:1] if one.numel() > 0]
     return tuple(read_numbers([size for one in made for size in (largest(one), one.abs().min())]))
@@ -181,7 +181,7 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
 
 
 def code(step: StepCalls, rules: Sequence[Rule], model: nn.Module) -> str:
-    """Return the code that gives rules to modules or to all of the program."""
+    """Return the code that sets rules for modules or for the whole program."""
     has_own = any(
         one.origin.startswith("module: ") and one.op.partition(".")[0] in dict(rule[::-1] for rule in rules)
         for index in range(len(step.calls))
@@ -192,7 +192,7 @@ def code(step: StepCalls, rules: Sequence[Rule], model: nn.Module) -> str:
     known = assigned(model)
     given: dict[str, dict[str, str]] = {}
     for place, op in rules:
-        for name in [place] if place else ["", *known]:  # the rules of a module override those of the model
+        for name in [place] if place else ["", *known]:  # the rules of a module override the rules of the model
             own = {str(key): str(rule) for key, rule in known[name].rules.items()} if name in known else {}
             given.setdefault(name, own)[op] = "fp32"
     return f"polycast.assign(model, {json.dumps(given)})"

@@ -1,4 +1,4 @@
-"""The search for the calls of a step that make non-finite values which matter."""
+"""The search for the calls that make non-finite values which change the results of a step."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from torch import Tensor
 from polycast.debug.calls import FORWARD, STEP
 from polycast.debug.program_calls import Key, StepCalls, Values
 
-# These read the shape of a tensor, show its value, or check it.
+# These calls only read the shape of a tensor, print its value, or check it.
 _NOT_READERS = ("_like", "::detach", "::item", "::_local_scalar_dense", "::isfinite", "::isnan", "::isinf")
-_UNWRITTEN = ("aten::empty", "aten::new_empty")  # torch.tensor writes into it unseen
-# These move values, and compute none.
+_UNWRITTEN = ("aten::empty", "aten::new_empty")  # torch.tensor writes into the result without a call
+# These calls move values and compute none.
 _MOVERS = (
     "::copy_",
     "::detach_",
@@ -26,13 +26,13 @@ _MOVERS = (
     "::stack",
     "::pad",
 )
-_SAME = 0.05  # a smaller difference of results, relative to their norm, comes from the lower precision
-_MOST = 8  # calls that are looked at in a step
+_SAME = 0.05  # a smaller relative difference of results is the rounding of the lower precision
+_MOST = 8  # the most calls that are checked in a step
 
 
 @dataclass
 class Flow:
-    """The calls that non-finite values of a call get to."""
+    """The calls that the non-finite values of a call reach."""
 
     start: int
     calls: list[int] = field(default_factory=list)
@@ -55,12 +55,12 @@ class NonFinite:
     def __init__(self, step: StepCalls, ends: set[Key], is_spoiled: bool) -> None:
         self._step, self._ends, self._is_spoiled = step, ends, is_spoiled
         self._finite: dict[Key, bool | None] = {}
-        self._memories: set[int] = set()  # with non-finite values
+        self._memories: set[int] = set()  # the memories that have non-finite values
 
     def first(self) -> Iterator[tuple[int, bool]]:
-        """Yield the calls that make infinities and NaNs from finite values, or NaNs from infinities that were meant.
+        """Yield the calls that make infinities and NaNs from finite values, or NaNs from intended infinities.
 
-        Next to each is whether an input has a NaN that no other of them made.
+        The second value of each pair is whether an input has a NaN that none of these calls made.
         """
         followed: set[int] = set()
         made_here: set[int] = set()
@@ -69,7 +69,7 @@ class NonFinite:
             made = [output for output in call.outputs if not output.is_finite]
             if made and not call.has_non_finite_number:
                 given = [one for one in call.inputs if not self._is_finite(one.key, one.tensor, one.is_as_given)]
-                # What the call itself has written is not as it was given.
+                # An input that the call itself has overwritten no longer has the values that it was given with.
                 lost = [one for one in call.inputs if not one.is_as_given and one.key[0] not in made_here]
                 given = given or [
                     one
@@ -81,7 +81,7 @@ class NonFinite:
                 follows |= nan_seen and any(one.key[0] not in self._memories for one in given)
                 is_nan_given = any(bool(one.tensor.isnan().any()) for one in given)
                 if is_nan_given and not follows and any(name in call.name for name in _MOVERS):
-                    self._write(index)  # the first call that computes with the NaN is the one to name
+                    self._write(index)  # the finding is the first call that computes with the NaN
                     continue
                 is_new = not given or is_nan_given or (not follows and self._makes_nan(index))
                 if is_new and not follows:
@@ -96,7 +96,7 @@ class NonFinite:
         return self._is_spoiled and not is_finite(tensor)
 
     def _write(self, index: int) -> None:
-        """Note which outputs of a call are finite; None where that is to be computed."""
+        """Record which outputs of a call are finite; None for an output that must be computed."""
         call = self._step.calls[index]
         for output in call.outputs:
             if output.is_view or call.name.startswith(_UNWRITTEN):
@@ -104,7 +104,7 @@ class NonFinite:
                 continue
             if output.is_written and (not output.is_finite or output.key[0] in self._memories):
                 for key in [key for key in self._finite if key[0] == output.key[0]]:
-                    self._finite[key] = None  # which may show it, too
+                    self._finite[key] = None  # a view of the memory may be non-finite as well
             self._finite[output.key] = output.is_finite
             if not output.is_finite:
                 self._memories.add(output.key[0])
@@ -118,20 +118,20 @@ class NonFinite:
         return known
 
     def _makes_nan(self, index: int, lost: Values | None = None) -> bool:
-        """Return whether a call makes a NaN: run again, or with ones instead of the inputs that it has overwritten."""
+        """Run a call again, with ones instead of overwritten inputs, and return whether it makes a NaN."""
         ones = {key: torch.ones_like(tensor) for key, tensor in (lost or {}).items()}
         values = self.again([index], given=ones)
         return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
 
     def again(self, indices: list[int], *, is_wide: bool = False, given: Values | None = None) -> Values | None:
-        """Run calls again, on given values of lost inputs or with the calls that made them; None if they cannot run."""
-        with contextlib.suppress(Exception), torch.no_grad():  # kernels refuse dtypes by errors of any kind
+        """Run calls again, with values for overwritten inputs or with the calls that made them; None if it fails."""
+        with contextlib.suppress(Exception), torch.no_grad():  # any exception means that a kernel rejects a dtype
             needed = indices if given else self._step.before(indices, 0)
             return self._step.run(needed, is_wide=is_wide, given=given)
         return None
 
     def is_exact(self, index: int) -> bool:
-        """Return whether a result is non-finite in float32 as well, as the logarithm of 0 is."""
+        """Return whether a result is non-finite in float32 as well, such as the logarithm of 0."""
         wide = self.again([index], is_wide=True)
         return wide is not None and not all(map(is_finite, outputs(self._step, wide, [index])))
 
@@ -158,7 +158,7 @@ class NonFinite:
         return {one.key[0] for one in self._step.calls[index].outputs if not one.is_finite}
 
     def _is_end(self, index: int) -> bool:
-        """Return whether a call in a step, a weight, a gradient or a result that nothing reads is non-finite."""
+        """Return whether a non-finite result is a weight, a gradient, an unread result, or within a step."""
         step = self._step
         phase, made = step.phase(index), step.calls[index].outputs
         if phase == STEP or any(one.key in self._ends for one in made if not one.is_finite):
@@ -172,14 +172,14 @@ class NonFinite:
         return any(not any(name in call.name for name in _NOT_READERS) for call in calls)
 
     def cures(self, flow: Flow) -> bool:
-        """Return whether the results of the step that the values get to are finite if they are in float32."""
+        """Return whether the results of the step that the values reach are finite in float32."""
         wide = self.again([flow.start, *flow.calls], is_wide=True)
         return wide is not None and all(map(is_finite, outputs(self._step, wide, flow.ends)))
 
     def matters(self, flow: Flow) -> bool:
-        """Return whether finite results differ from those in float32, where no result of the step is non-finite.
+        """Return whether finite results differ from the results in float32, for a step without a non-finite result.
 
-        What a softmax maps to zero in both does not matter.
+        Values that softmax maps to zero in both do not matter.
         """
         indices = [flow.start, *flow.calls, *flow.borders]
         here, wide = self.again(indices), self.again(indices, is_wide=True)
@@ -191,7 +191,7 @@ class NonFinite:
 
 def is_finite(tensor: Tensor) -> bool:
     """Return whether all elements of a tensor are finite."""
-    with contextlib.suppress(Exception):  # subclasses refuse by errors of any kind
+    with contextlib.suppress(Exception):  # a subclass may raise any exception for an op that it does not support
         return bool(tensor.isfinite().all())
     return True
 
@@ -203,7 +203,7 @@ def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]
 
 
 def difference(one: Tensor, right: Tensor) -> float:
-    """Return the distance of a tensor from the right one, relative to its norm; where that is finite."""
+    """Return the distance of a tensor from the right one, relative to its norm, over the finite elements."""
     right = right.double()
     known = right.isfinite()
     right = right.where(known, 0)

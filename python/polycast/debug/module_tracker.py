@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from polycast._extension import set_module
 
 OUTSIDE = -1
-# Torch warns that compiled modules ignore hooks of all modules. Calls of compiled code are not seen anyway.
+# PyTorch warns that compiled modules ignore hooks of all modules. Calls of compiled code are not seen anyway.
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
@@ -25,14 +25,14 @@ class _Stack(threading.local):
 
 
 class ModuleTracker:
-    """Tracks the innermost module whose forward each thread is in, and names it.
+    """A tracker of the innermost module whose forward each thread is in; it names the modules.
 
-    With a model, a name is that of the model's ``named_modules``. Without a model, each outermost module that is called
-    is named after its class, a second instance of the class "Net#2", and the modules in it are named "Net.encoder.0".
+    With a model, the names are the names of its ``named_modules``. Without a model, an outermost module has the name
+    of its class, such as "Net". A second instance is "Net#2", and a module inside is "Net.encoder.0".
 
-    The hooks are torch's hooks of all modules, because hooks of one module change the program: torch runs other code
-    for a module that has hooks, scripted modules accept none, and a copy of the module keeps them.
-    ``torch.utils.module_tracker`` does not tell which module is the innermost, and hooks gradients.
+    The hooks are PyTorch's hooks of all modules, because hooks of one module change the program: PyTorch runs other
+    code for a module that has hooks, scripted modules accept none, and a copy of the module keeps them.
+    ``torch.utils.module_tracker`` does not report which module is the innermost, and hooks gradients.
     """
 
     def __init__(self, model: nn.Module | None) -> None:

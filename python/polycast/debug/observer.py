@@ -21,13 +21,13 @@ _LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).pare
 
 
 class Observer:
-    """Records the calls of a program that autocast intercepts.
+    """A recorder of the calls of a program that autocast intercepts.
 
-    The calls are those of this thread, and of the threads that torch runs its backward in. Nothing but the program
-    runs: torch reports the calls, and polycast's kernels report the rules that they follow.
+    It records this thread, and the threads in which PyTorch runs backward. No other code runs:
+    PyTorch reports the calls, and our kernels report the rules that they follow.
 
     Args:
-        tool: Who observes, as errors name it. A process has one observer at a time.
+        tool: The name of the tool in errors. A process has one observer at a time.
         model: Calls are named after its modules.
         lines: Whether to record the program's line for each call.
         limit: How many calls to record before they are taken.
@@ -60,7 +60,7 @@ class Observer:
         self._stack.close()
 
     def take_calls(self) -> list[Call]:
-        """Return the calls with a floating-point tensor since the last time, in order; after the end, the last ones."""
+        """Return the calls with a floating-point tensor since the previous `take_calls`, in order."""
         last, self._last = self._last, []
         return last or self._take()
 
@@ -91,7 +91,7 @@ class Observer:
 
 
 def _origin(name: str, rule: str, device: str) -> str:
-    """Return the origin of a rule that no policy of a process, a region or a module has made."""
+    """Return the origin of a rule that is not from a policy of a process, a region or a module."""
     if rule in (UNLISTED, "stock"):
         return "" if rule == UNLISTED else "torch"
     note = _notes().get((name, devices.device_of(device)))

@@ -1,4 +1,4 @@
-"""The calls of a step of a program: which calls made the inputs of a call, and the calls run again."""
+"""The calls of a step of a program: the calls that made the inputs of a call, and a second run of calls."""
 
 import heapq
 from collections import defaultdict
@@ -16,13 +16,13 @@ from polycast.policy.rules import shown
 Key = tuple[int, int]
 Values = dict[Key, Tensor]
 Rule = tuple[str, str]  # a module and an op; the module "" is everything
-# These calls write into their running statistics, which their schemas do not tell.
+# These calls write into their running statistics, although their schemas do not state it.
 _WRITERS = ("batch_norm", "instance_norm")
 CAST = "to"  # the op of a rule that removes the casts of the program itself
-# The same call would have to be made in other processes.
+# These calls cannot run again here, because other processes would have to make the same call.
 _COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
-_NO_NODE = 2**64 - 1  # of calls in backward that compute the gradient of no call
-_DEPTH = 8  # how many calls before a call are asked for the rule that sets its dtype
+_NO_NODE = 2**64 - 1  # the node of a call in backward that computes the gradient of no call
+_DEPTH = 8  # the number of earlier calls that are searched for the rule that sets a dtype
 
 
 class StepCalls:
@@ -76,16 +76,16 @@ class StepCalls:
 
     @cached_property
     def sites(self) -> list[Site]:
-        """Where each call is made."""
+        """The site of each call."""
         counter = SiteCounter()
         return [counter.next(self.phase(index), self.module(index), self.op(index)) for index in range(len(self.calls))]
 
     def op(self, index: int) -> str:
-        """Return the op of a call, as policies name it."""
+        """Return the op of a call, by its name in policies."""
         return shown(self.calls[index].name).partition(".")[0]
 
     def phase(self, index: int) -> str:
-        """Return the phase of a call; a forward that backward runs again is forward."""
+        """Return the phase of a call. A forward that backward runs again, as in checkpointing, is forward."""
         call = self.calls[index]
         if call.module != OUTSIDE:
             return FORWARD
@@ -98,7 +98,7 @@ class StepCalls:
             return self._modules.name(call.module)
         if call.weight:
             return self._modules.weights.get(call.weight, "")
-        if call.function:  # whose forward made calls with higher numbers
+        if call.function:  # its forward made calls with higher numbers
             return next((self.module(one) for one in self._forward if self.calls[one].node > call.node), "")
         of = self.gradient_of(index)
         return "" if of is None else self.module(of)
@@ -121,8 +121,8 @@ class StepCalls:
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call, or in backward of the gradient that a call computes.
 
-        A call without a rule has the dtype of its inputs, so their makers are asked. A cast by the program has the
-        dtype that it names, often the dtype of the last call with a rule before it.
+        A call without a rule has the dtype of its inputs, so the calls that made these are searched. A cast by the
+        program has the dtype that it names, often the dtype of the last call with a rule before it.
         """
         if next(self.rules(index), None) is not None:
             return index
@@ -157,7 +157,7 @@ class StepCalls:
         return any(dtype in LOWER for dtype in dtypes)
 
     def rules(self, index: int) -> Iterator[Rule]:
-        """Yield the rules that could have a call compute in float32: of its op, then of the ops that it runs."""
+        """Yield the rules under which a call may compute in float32: of its op, then of the ops that it runs."""
         is_computed = not self.op(index).startswith("new_") and not self.op(index).endswith("_like")
         if self.is_lower(index) and is_computed and not all(one.is_view for one in self.calls[index].outputs):
             ops = (self.op(index), *(one.op.partition(".")[0] for one in self.intercepted(index)))
@@ -174,7 +174,7 @@ class StepCalls:
         return {maker for given, makers in pairs if given.tensor.is_floating_point() for maker in makers}
 
     def sender(self, index: int) -> int | None:
-        """Return the call that got an input of a call from another process, if one did; a call may do so itself."""
+        """Return the call that received an input of a call from another process, or None. It may be the call itself."""
         if self._communicates(index):
             return index
         for maker in self.makers(index):
@@ -190,7 +190,8 @@ class StepCalls:
     def before(self, starts: Iterable[int], count: int) -> list[int]:
         """Return calls, and the nearest calls that made their inputs, in order.
 
-        It goes on beyond the count where an input was written later, so that its values are lost.
+        There are more than `count` calls if an input was overwritten later, because the call that made it must run
+        again.
         """
         needed = set(starts)
         heap = [-index for index in needed]
@@ -225,13 +226,14 @@ class StepCalls:
 
         Args:
             indices: The calls.
-            rules: Ops that have the rule fp32 in a module. CAST leaves out the casts to a lower precision there.
+            rules: Ops that have the rule fp32 in a module. CAST omits the casts to a lower precision there.
             is_wide: Whether everything is in float32, and nothing is cast.
-            given: Inputs by their keys, which replace the inputs that are held.
+            given: Inputs by their keys, instead of the held inputs.
             leaf: Applied to each floating-point input that none of the calls makes.
 
         Raises:
-            RuntimeError: If a call communicates with other processes. Kernels that refuse a dtype raise others.
+            RuntimeError: If a call communicates with other processes. A kernel may raise any exception for a dtype that
+                it rejects.
         """
         values: Values = {}
         calls = [self.calls[index] for index in sorted(indices)]

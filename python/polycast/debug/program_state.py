@@ -12,7 +12,7 @@ from polycast import devices
 
 
 class ProgramState:
-    """A snapshot of the random state, and of a model's buffers and gradients: which tensors they are, and copies."""
+    """A snapshot of the random state, and of a model's buffers and gradients: the tensors and copies of them."""
 
     def __init__(self, model: nn.Module | None) -> None:
         self._random = devices.random_state(), random.getstate()
@@ -40,7 +40,7 @@ class ProgramState:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Restore all values, in the tensors that there were."""
+        """Restore all values in the original tensors."""
         self._random[0]()
         random.setstate(self._random[1])
         if self._numpy_random is not None:

@@ -1,4 +1,4 @@
-"""The random numbers of a program's first run, which its later runs are given."""
+"""The random numbers of a program's first run, replayed in its later runs."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -10,27 +10,26 @@ from polycast._extension import held_count
 from polycast.debug.tensor_stats import local
 from polycast.torch_internals import FakeTensor, OpOverload, TorchDispatchMode, is_only_traced, tree_leaves
 
-# These random ops do not return the numbers that they draw: they change their inputs by them.
+# These random ops do not return the numbers that they draw; they apply them to their inputs.
 _DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
 
 
 class RandomNumbers(TorchDispatchMode):
-    """Records the random numbers of a program's first run, and gives them to its later runs.
+    """A dispatch mode that records the random numbers of a program's first run, and replays them in later runs.
 
-    The numbers of an op go to the call of the same op for the same shapes that is the same one in the order of these
-    calls.
+    The n-th call of an op with some shapes returns the numbers that the n-th such call of the first run drew.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.supports_higher_order_operators = True  # which are passed on
+        self.supports_higher_order_operators = True  # they run unchanged
         self._drawn: dict[tuple[object, ...], list[Tensor]] = {}
         self._has_run = False
 
     def __enter__(self) -> "RandomNumbers":
         self._counts: Counter[tuple[object, ...]] = Counter()
         self.calls: defaultdict[int, bool] = defaultdict(bool)
-        """The calls of the program that draw, and whether their kernels drew numbers that nothing can give them."""
+        """The calls of the program that draw, and whether their kernels drew numbers that cannot be replayed."""
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -41,7 +40,7 @@ class RandomNumbers(TorchDispatchMode):
     def __torch_dispatch__(self, function: OpOverload, types: object, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
-        tags = getattr(function, "tags", ())  # which an op of higher order does not have
+        tags = getattr(function, "tags", ())  # a higher-order op has none
         if torch.Tag.nondeterministic_seeded in tags and not _has_no_values((args, kwargs)):
             self._visit(function, dict(zip(_names(function), args, strict=False)) | kwargs, result)
         return result
@@ -77,7 +76,7 @@ def _names(function: OpOverload) -> list[str]:
 
 
 def _draws(function: OpOverload, given: dict[str, Any]) -> bool:
-    """Return whether a call draws numbers that its kernel applies: dropout in training does, and with p above 0."""
+    """Return whether a call draws numbers that its kernel applies: dropout in training with p above 0."""
     drops = [given[name] for name in ("p", "dropout_p", "dropout") if name in given]
     is_on = given.get("train") is not False and given.get("training") is not False
     return is_on and any(drops or ["training" in given or function.namespace != "aten"])
@@ -86,10 +85,10 @@ def _draws(function: OpOverload, given: dict[str, Any]) -> bool:
 def _drop(given: dict[str, Any], output: Tensor, mask: Tensor, first: Tensor) -> None:
     """Drop the elements of an output that the first run has dropped."""
     dropped_first = given["input"] * first / max(1 - given["p"], torch.finfo(output.dtype).tiny)
-    # Elements that both runs keep or drop stay as the kernel has rounded them.
+    # Elements that both runs keep, or both drop, have the rounding of the kernel.
     output.copy_(torch.where(mask == first, output, dropped_first))
 
 
 def _has_no_values(arguments: Any) -> bool:
-    """Return whether a program is only traced: there are no values, and our ops would get into its graph."""
+    """Return whether a program is only traced: there are no values, and our ops would be added to its graph."""
     return is_only_traced() or any(isinstance(leaf, FakeTensor) for leaf in tree_leaves(arguments))

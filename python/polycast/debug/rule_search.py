@@ -14,12 +14,12 @@ from polycast.debug.first_nonfinite import difference, is_finite, outputs
 from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.search import minimal_sets
 
-_DEPTHS = (6, 24, 96, 400)  # how many calls before it are run again
-_CLOSE = 0.1  # a result with this error, relative to the result in float32, is right
-_CLOSER = 0.02  # of several rules
-_ROUNDS = 3  # searches for rules with which later calls are finite as well
+_DEPTHS = (6, 24, 96, 400)  # the number of earlier calls that run again
+_CLOSE = 0.1  # a result is right if its error, relative to float32, is at most this large
+_CLOSER = 0.02  # the same bound for the result under several rules
+_ROUNDS = 3  # the number of searches for rules with which later calls are finite as well
 
-# Runs calls again under rules, or in float32; returns the results that are to be finite.
+# A function that runs calls again under rules, or in float32, and returns the results that must be finite.
 Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
 
 
@@ -65,7 +65,7 @@ def _forward(step: StepCalls, failing: int) -> Trial:
 
 
 def _backward(step: StepCalls, failing: int) -> Trial:
-    """Return a trial of the gradients from the root of the backward down to the calls before one."""
+    """Return a trial of the gradients from the root of the backward down to the calls before a call."""
     task = step.calls[failing].task
     backward = [index for index, call in enumerate(step.calls) if call.task == task]
     roots = [root for index in backward if (root := step.gradient_of(index)) is not None]
@@ -95,7 +95,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
 
 def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -> Advice:
     advice = Advice(start)
-    second: tuple[Rule, ...] = ()  # rules with which it is finite, but far from what it is in float32
+    second: tuple[Rule, ...] = ()  # rules with a finite result that is far from the result in float32
     for depth in _DEPTHS:
         indices = step.before([start], depth)
         truth = _tried(trial, indices, (), True)
@@ -103,7 +103,7 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
         if truth is not None and advice.is_finite_wide:
 
             def error(rules: Sequence[Rule], indices: Sequence[int] = indices, truth: list[Tensor] = truth) -> float:
-                """Return the error of the results under rules; it is infinite if one is non-finite."""
+                """Return the error of the results under rules, or infinity if a result is non-finite."""
                 found = _tried(trial, indices, (*base, *rules), False)
                 if found is None or not all(map(is_finite, found)):
                     return math.inf
@@ -143,7 +143,7 @@ def _candidates(
 
 
 def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor] | None:
-    with contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
+    with contextlib.suppress(Exception):  # a kernel may raise any exception for a dtype that it does not support
         return trial(indices, rules, is_wide)
     return None
 

@@ -2,14 +2,14 @@
 
 Note [The search]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
-is bad: its last switch is a culprit. If the culprit alone is good, it fails only together with others before it: the
-search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n
-switches therefore needs k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more
-runs for the same sets; no search needs fewer than log2(n).
+is bad: its last switch is a culprit. If the culprit is good by itself, it fails only together with others before it.
+The search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n switches
+therefore needs k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more runs for
+the same sets; no search needs fewer than log2(n).
 
 This assumes that more switches as in "bad" make nothing good again. If they do, or if a run cannot be tested, the
-result is still a set with which the program was bad. At the end each of its switches is removed alone, so the set is
-minimal in every case.
+result is still a set with which the program was bad. At the end the program runs without each one of its switches, so
+the set is minimal in every case.
 
 If a program fails at random, the search could name rules that are not at fault. So before a set is returned, the search
 runs the program again with the set, and again without each one of its switches.
@@ -23,14 +23,14 @@ IsBad = Callable[[Sequence[S], int, bool], bool]
 
 
 def minimal_sets(switches: Sequence[S], is_bad: IsBad[S], likely: int = 0) -> Iterator[list[S]]:
-    """Yield minimal sets that are bad, none with a switch of another, until the program is good without them.
+    """Yield disjoint minimal sets that are bad, until the program is good without them.
 
     Args:
-        switches: The switches, neighbors together.
+        switches: The switches; related ones are next to each other.
         is_bad: Whether the program is bad when these switches are as in "bad" and all others as in "good". Its second
-            argument is the number of switches among which the next culprit is. If its third one is true, the result
-            rests on the answer: the program runs again, and the function raises if the answer differs. The answer must
-            be true for all switches, and not be true for none.
+            argument is the number of switches among which the next culprit is. If its third argument is true, the
+            result rests on the answer: the program runs again, and a different answer raises. The answer must be true
+            for all switches, and not be true for none.
         likely: How many of the first switches are searched first.
     """
     left = [*switches]
@@ -46,7 +46,8 @@ def _minimal(switches: Sequence[S], is_bad: IsBad[S], likely: int) -> list[S]:
     group: list[S] = []
     rest = switches
     while rest and not (group and is_bad(group, len(rest), False)):
-        start, end = 0, len(rest)  # the first `start` together with the group are not bad, the first `end` are
+        # With the group, the first `start` switches are not bad, and the first `end` are.
+        start, end = 0, len(rest)
         middle = likely
         while end - start > 1:
             middle = middle if start < middle < end else (start + end) // 2

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from polycast import devices
 from polycast.debug.calls import WIDE
 
-# Programs add -1e4 or less to scores that softmax shall make zero.
+# Programs add -1e4 or less to scores that softmax must map to zero.
 _MASK = -9e3
 
 
@@ -34,7 +34,7 @@ def is_plain(tensor: Tensor) -> bool:
 
 
 def most(numbers: Sequence[float]) -> float:
-    """Return the largest of numbers; NaN if one is NaN."""
+    """Return the largest number, or NaN if one is NaN."""
     return math.nan if any(map(math.isnan, numbers)) else max(numbers)
 
 
@@ -50,8 +50,8 @@ def read_numbers(scalars: list[Tensor]) -> list[float]:
 
 
 def local(tensor: Tensor | None) -> Tensor | None:
-    """Return the values of a tensor in this process, dense; None if there are none that can be read."""
-    with contextlib.suppress(Exception):  # subclasses refuse by errors of any kind
+    """Return the values of a tensor in this process, dense; None if they cannot be read."""
+    with contextlib.suppress(Exception):  # a subclass may raise any exception for an op that it does not support
         if tensor is None:
             return None
         part = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor's shard
@@ -64,7 +64,7 @@ def local(tensor: Tensor | None) -> Tensor | None:
 
 @torch.no_grad()
 def largest(tensor: Tensor) -> Tensor:
-    """Return the largest absolute value of a tensor, NaN if it has a NaN, in float32 (of float64, in float64).
+    """Return the largest absolute value of a tensor, NaN if it has a NaN, in float32 or float64.
 
     It is 0 for a tensor that cannot be read, such as a tensor without memory.
     """
@@ -81,8 +81,8 @@ def largest(tensor: Tensor) -> Tensor:
 def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | None:
     """Return the error of each result relative to its norm, and these norms, on its device; None if the shapes differ.
 
-    A non-finite result that is expected is not an error; any other is an infinite one. Elements that mask others are no
-    errors either: elements that are very negative in both, unless all elements are.
+    An expected non-finite result is not an error; any other non-finite result is an infinite error. Elements that mask
+    others are not errors either: they are very negative in both results, and not all elements are.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None

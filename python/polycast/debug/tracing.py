@@ -20,7 +20,7 @@ _NO_CALL = (
 
 
 class OpTotal(NamedTuple):
-    """The calls of an op under one rule. Bytes are those that its casts read and write."""
+    """The calls of an op under one rule, and the bytes that its casts read and write."""
 
     op: str
     rule: str
@@ -48,8 +48,8 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
     Args:
         model: Calls are named after its modules. Without it they are named after the class of the outermost module that
             is called, and the names within that module.
-        lines: Whether to find the line of the program for each call, which takes longer.
-        limit: How many calls to hold, one or more. Later calls are not recorded, and the summary reports that.
+        lines: Whether to record the line of the program for each call, which is slower.
+        limit: How many calls to record, one or more. If there are more, the printed trace states that.
 
     Raises:
         TypeError: If the model is not a module.
@@ -74,7 +74,9 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         if not isinstance(model, nn.Module | None):
             raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
         if limit < 1:
-            raise ValueError(f"the limit is {limit}; give the number of calls to hold, 1 or more")
+            raise ValueError(
+                f"limit: expected an integer of at least 1, got {limit}; pass the number of calls to record"
+            )
         self._model, self._lines, self._limit = model, lines, limit
         self._calls: tuple[Call, ...] | None = None
 
@@ -104,7 +106,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
             return repr(self)
         lines = [str(self.by_op())] if self.calls else [_NO_CALL]
         if backward := sum(call.site.phase == BACKWARD for call in self.calls):
-            lines.append(f"{backward} of the calls are of backward, which is better run after the region")
+            lines.append(f"{backward} of the calls are of backward; call backward() after the region")
         if not self._observer.is_complete:
             lines.append("later calls were not recorded, because the limit of the trace was reached")
         return "\n".join(lines)
@@ -152,7 +154,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
 
 def _in_order(dtypes: Sequence[torch.dtype]) -> str:
-    """Return dtypes in order; "2 float32" is two in a row."""
+    """Return the names of dtypes in order; "2 float32" stands for two in a row."""
     groups = [(dtype, len(list(group))) for dtype, group in groupby(map(dtype_name, dtypes))]
     return ", ".join(dtype if count == 1 else f"{count} {dtype}" for dtype, count in groups)
 

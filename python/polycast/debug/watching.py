@@ -28,18 +28,19 @@ from polycast._extension import (
 from polycast.debug.calls import BACKWARD, FORWARD, Call
 from polycast.debug.findings import Finding, find
 from polycast.debug.first_nonfinite import Flow, NonFinite, is_finite
-from polycast.debug.lost_gradients import lost_gradients
 from polycast.debug.observer import Observer
 from polycast.debug.program_calls import StepCalls
+from polycast.debug.tensor_stats import read_numbers
 from polycast.torch_internals import disabled, without_dispatch_modes
 
-_MOST = 8  # findings of a step
-_LOSSY_STEPS = 3  # steps in which most of a gradient is lost, before it is reported
+_MOST = 8  # the most findings of a step
+_LOST = 0.5  # a gradient with a larger share of lost elements is reported
+_LOSSY_STEPS = 3  # the number of such steps before a gradient is reported
 _PATIENCE = 16  # a scaler's first scale is 2**16; after so many skipped steps in a row the scale is not to blame
 
 
 class Flushed(NamedTuple):
-    """A parameter most of whose gradient underflows to zero in float16, with the share that does."""
+    """A parameter most of whose gradient underflows to zero in float16, and the share of the gradient."""
 
     step: int
     name: str
@@ -54,27 +55,28 @@ class Flushed(NamedTuple):
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     """Find the ops, in forward, backward or a step, that make infinities and NaNs, and rules that avoid them.
 
-    The watch holds the inputs of the calls of a step, which can take twice the memory of its activations. Before a
-    step writes the weights, it looks for the first call whose result is non-finite, and runs calls before it again to
-    find out which of them loses the number, and which rule avoids that. A rule is printed only if it was tried.
+    The watch holds the inputs of the calls of a step, which can use twice the memory of its activations. Before a step
+    writes the weights, the watch searches for the first call whose result is non-finite. It runs earlier calls again,
+    to find the call that loses the number, and a rule that avoids the loss. A rule is printed only if it was tried.
 
     A step that a scaler skips because of an overflow in backward is not a finding, unless it skips 16 steps in a row.
-    Infinities that the program asks for are not findings, as in ``masked_fill(mask, -math.inf)``, nor are infinities
-    that make no difference, as in a mask that softmax maps to zero. Infinities that float32 gives as well, as
-    ``log(0)``, are findings only if a result, a gradient or a weight is non-finite. Compiled code is not seen.
+    Intended infinities, as in ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
+    result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, as ``log(0)``, are findings
+    only if a result, a gradient or a weight is non-finite. Compiled code is not seen.
 
     Args:
         model: Calls are named after its modules.
-        optimizer: Its step ends a step of the watch. Without it, the step of any optimizer does, or code that writes
-            the model's weights. Without gradients, each run of the model is a step.
+        optimizer: Its step ends a step of the watch. Without an optimizer, the step of any optimizer ends it, or code
+            that writes the model's weights. Without gradients, each run of the model is a step.
 
     Attributes:
-        findings: In the order of the calls. What follows from a finding, also in later steps, is not a finding.
+        findings: In the order of the calls. Values that follow from a finding, in later steps as well, are not
+            findings.
         steps: How many steps have ended.
-        ops: How many calls were looked at in them.
+        ops: How many calls of these steps were checked.
         flushed: Parameters most of whose gradient underflows to zero in float16, in several steps.
 
-    ``print(w)`` shows the findings. If the block ends by an error, they are a warning.
+    ``print(w)`` shows the findings. If the block ends with an exception, a warning lists them.
 
     Raises:
         TypeError: If the model is not a module, or the optimizer not an optimizer.
@@ -101,18 +103,18 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
-        self._optimizers = 0  # whose step runs
-        self._checked = 0  # how many of the held calls were looked at
+        self._optimizers = 0  # the number of optimizers whose step runs
+        self._checked = 0  # the number of held calls that were checked
         self._intercepted: list[Call] = []
-        self._pending: list[Finding] = []  # of the step that runs
-        self._overflowing: Callable[[], Finding] | None = None  # of the step that runs, if its scaler may skip it
-        self._overflows = 0  # steps in a row that a scaler skipped because of an overflow in backward
+        self._pending: list[Finding] = []  # the findings of the current step
+        self._overflowing: Callable[[], Finding] | None = None  # the finding of a step that the scaler may skip
+        self._overflows = 0  # the number of consecutive steps that a scaler skipped because of an overflow in backward
         self._is_inference = False  # whether the model ran last without gradients
         self._is_spoiled = False  # whether values from before a step may be non-finite because of a finding
         self._lost: Counter[str] = Counter()  # the steps in which a parameter lost most of its gradient
 
     def __str__(self) -> str:
-        """Return the findings, and how often those repeat in later steps."""
+        """Return the findings, and how often each one repeats in later steps."""
         alike: dict[tuple[object, ...], list[Finding | Flushed]] = {}
         for finding in self.findings:
             alike.setdefault((finding.site[:3], finding.shows[:3], finding.remedy), []).append(finding)
@@ -171,11 +173,11 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             self._end_step(is_skipped)
 
     def _check(self) -> None:
-        """Look for findings among the calls since the last time, before the weights are written."""
+        """Search the calls since the previous check for findings, before the weights are written."""
         first, self._checked = self._checked, held_count()
         pause_holding(True)
         try:
-            # All that weights which a finding made non-finite lead to follows from it.
+            # If a finding made the weights non-finite, all later values follow from it.
             is_lost = self._is_spoiled and not all(map(is_finite, self._model.parameters()))
             if any_non_finite(first) and not is_lost:
                 with self._step() as (step, values):
@@ -186,7 +188,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     def _look_for_lost_gradients(self) -> None:
         pause_holding(True)
         with self._step() as (step, values), torch.no_grad():
-            for name, share in lost_gradients(step, values, self._model):
+            for name, share in _lost_gradients(step, values, self._model):
                 self._lost[name] += 1
                 if self._lost[name] == _LOSSY_STEPS:
                     self.flushed.append(Flushed(self.steps, name, share))
@@ -194,7 +196,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
 
     @contextlib.contextmanager
     def _step(self) -> Iterator[tuple[StepCalls, NonFinite]]:
-        """Return the calls of the step that runs. The program's random numbers do not change."""
+        """Return the calls of the current step, and restore the random state afterwards."""
         self._intercepted += self._observer.take_calls()
         step = StepCalls(held_calls(), self._intercepted, self._observer.modules)
         restore_random_state = devices.random_state()
@@ -212,10 +214,10 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
                 flow, is_exact = values.flow(index), not is_nan_given and values.is_exact(index)
                 if flow.ends or (not is_exact and values.matters(flow)):
                     found.append((flow, is_nan_given, is_exact))
-        if len(found) > 1:  # infinities of a mask seem to get to a result that is NaN for another reason
+        if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
             causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
             found = causes or found
-        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # whose gradients follow
+        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # its gradients follow
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
         has_scaler = any("non_finite" in call.name or "unscale" in call.name for call in step.calls)
         for flow, is_nan_given, is_exact in found:
@@ -225,7 +227,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
                 self._overflowing = self._overflowing or make
             else:
                 finding = make()
-                if finding.remedy not in [one.remedy for one in self._pending]:  # one rule avoids both
+                if finding.remedy not in [one.remedy for one in self._pending]:  # the same rule avoids both
                     self._pending.append(finding)
 
     def _weights_and_gradients(self) -> Iterator[Tensor]:
@@ -239,7 +241,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._check()
         calls = held_calls() if self._pending or self._overflowing else []
         found = [call.in_step for call in calls if call.found_inf is not None and call.found_inf.item() > 0]
-        # An optimizer that the scaler did not call may have been skipped, and this one not.
+        # The scaler may have skipped the step of another optimizer, although this optimizer stepped.
         is_skipped = is_skipped or any(found) or (bool(found) and all(map(is_finite, self._model.parameters())))
         self._overflows = self._overflows + 1 if self._overflowing else 0
         if self._overflowing and (not is_skipped or self._overflows > _PATIENCE):
@@ -251,3 +253,20 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self.steps, self.ops = self.steps + 1, self.ops + held_count()
         drop_calls()
         self._intercepted, self._pending, self._overflowing, self._checked = [], [], None, 0
+
+
+def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:
+    """Yield each parameter most of whose gradient is zero, but not in float32, and the share of its zeros."""
+    found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    grads = {name: grad for name, grad in found.items() if grad.layout is torch.strided and grad.numel() > 0}
+    backward = [index for index in range(len(step.calls)) if step.phase(index) == BACKWARD]
+    if not any(one.dtype is torch.float16 for index in backward for one in step.calls[index].outputs):
+        return
+    kept = read_numbers([torch.linalg.vector_norm(grad, 0).float() for grad in grads.values()])
+    shares = {name: 1 - count / grads[name].numel() for name, count in zip(grads, kept, strict=True)}
+    zero = [name for name, share in shares.items() if share > _LOST]
+    wide = (values.again(backward, is_wide=True) if zero else None) or {}
+    for name in zero:
+        in_float32 = wide.get(key_of(grads[name]))
+        if in_float32 is not None and ((grads[name] == 0) & (in_float32 != 0)).sum() > _LOST * (in_float32 != 0).sum():
+            yield name, shares[name]
