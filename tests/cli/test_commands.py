@@ -92,6 +92,8 @@ def test_all_problems_of_the_policy_in_the_environment_are_printed(tmp_path: Pat
     imported = _run("-c", "import polycast", POLYCAST_POLICY=str(broken))
     named = f"ImportError: POLYCAST_POLICY names {broken}, which cannot be used:\n{problems}"
     assert (imported.returncode, imported.stderr.count(named)) == (1, 1)
+    command = _run("-m", "polycast", "softmax", POLYCAST_POLICY=str(broken))
+    assert (command.returncode, command.stderr) == (2, named.replace("ImportError", "error"))
 
 
 def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
