@@ -218,8 +218,8 @@ PLANTED = {
 
 # The error of a search that has nothing to find.
 NOTHING = {
-    "nothing wrong": (lambda: True, MODEL, '"bad" is good; it must fail there'),
-    "nothing wrong, without a model": (lambda: True, None, '"bad" is good; it must fail there'),
+    "nothing wrong": (lambda: True, MODEL, '"bad" is good; the program must fail there'),
+    "nothing wrong, without a model": (lambda: True, None, '"bad" is good; the program must fail there'),
     "float32 fails too": (lambda: False, MODEL, "in float32 it fails as well, so mixed precision is not the cause"),
     "float32 raises too": (lambda: 1 / 0, None, "in float32 it fails as well, so mixed precision is not the cause"),
     "a region with rules, without a model": (in_a_region_with_rules, None, "a region has its own rules for linear"),

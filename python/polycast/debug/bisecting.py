@@ -239,7 +239,7 @@ class Search:
         remedy = ""
         if end == "bad" and self._repeat == 1:
             remedy = (
-                "; it must fail there, and follow the rules of the process, as a program that imports polycast does "
+                "; the program must fail there, and must import polycast to follow the rules "
                 "(if it fails only sometimes, run it more often: repeat=12 or --repeat 12)"
             )
         elif end == "good" and policies.regions and self._model is None:

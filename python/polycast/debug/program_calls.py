@@ -131,13 +131,10 @@ class StepCalls:
         found = of = self.gradient_of(index)
         is_lower = any(output.dtype in LOWER for output in self.calls[index].outputs)
         for _ in range(_DEPTH if is_lower else 0):
-            if found is None or self._is_ruled(found):
+            if found is None or any(one.is_ruled for one in self.intercepted(found)):
                 break
             found = max((maker for maker in self.makers(found) if self.is_lower(maker)), default=None)
         return of if found is None else found
-
-    def _is_ruled(self, index: int) -> bool:
-        return any(one.is_ruled for one in self.intercepted(index))
 
     def _returns_lower(self, index: int) -> bool:
         return any(one.is_ruled and any(dtype in LOWER for dtype in one.returned) for one in self.intercepted(index))
