@@ -270,6 +270,10 @@ class Policy(Mapping[str, Casts]):
     def __len__(self) -> int:
         return len(self.rules)
 
+    def __bool__(self) -> bool:
+        # Compiled code asks it, and cannot trace how the rules are written out.
+        return bool(self._rows)
+
     def __or__(self, other: PolicyLike) -> "Policy":
         """Merge two policies. Rules of the other policy override rules of this one."""
         over = Policy(other)
