@@ -77,13 +77,6 @@ def test_a_command_exists(command: str) -> None:
         assert find_spec(words[0])
 
 
-@pytest.mark.slow
-def test_pip_prepares_the_source_tree() -> None:
-    """A dry run installs neither the package nor its requirements."""
-    options = ("--no-build-isolation", "--dry-run", "--no-deps", "--quiet", "--no-index")
-    subprocess.run([sys.executable, "-m", "pip", "install", ".", *options], cwd=ROOT, check=True)
-
-
 def path_of(path: str) -> Path:
     """Return the path that a page names, relative to the root or to the folder of the package."""
     inside = ROOT / "python" / "polycast" / path

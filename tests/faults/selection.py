@@ -106,13 +106,9 @@ def record(copy: Path, folder: Path, jobs: int) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.faults.selection", "-n", str(jobs)]
     command += ["--dist", "loadfile", "-p", "no:cacheprovider", *(f"--deselect={path}" for path in LEFT_OUT)]
     subprocess.run(command, cwd=copy, env=environment(copy) | {"FAULTS_RECORDING": str(folder)}, check=False)
-    whole = coverage.CoverageData(str(folder / "lines"))
-    for part in sorted(folder.glob("lines.*")):
-        data = coverage.CoverageData(str(part))
-        data.read()
-        whole.update(data)
-        part.unlink()
-    whole.write()
+    whole = coverage.Coverage(str(folder / "lines"), config_file=False)
+    whole.combine([str(folder)])
+    whole.save()
 
 
 def pytest_configure() -> None:

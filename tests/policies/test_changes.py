@@ -7,7 +7,6 @@ import polycast
 import pytest
 import torch
 from polycast import Policy, cast_cache
-from polycast._extension import used_policy
 from polycast.scope.handle import Handle
 from torch import nn
 
@@ -108,15 +107,6 @@ def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> N
         assert polycast.policy.current() == Policy()
     assert polycast.policy.current() == Policy({"matmul": "fp32"})
     assert dtype_of(lambda x: x @ x) == torch.float32
-
-
-def test_the_policy_of_the_process_is_restored_as_the_same_object() -> None:
-    polycast.use("torch-2.11")
-    before = used_policy()
-    with polycast.use("fp32") as used:
-        assert used.policy == Policy("fp32")
-        assert used_policy() is not before
-    assert used_policy() is before
 
 
 def test_the_repr_of_a_handle_shows_its_change() -> None:

@@ -1,9 +1,7 @@
 """``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers."""
 
-import math
 import weakref
 from collections import defaultdict
-from numbers import Real
 from typing import Any
 
 import torch
@@ -13,12 +11,14 @@ from torch.optim import Optimizer
 
 from polycast import _warnings, devices
 from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
+from polycast.scaler.arguments import check_number
 from polycast.scaler.meshes import FoundInfs, Meshes, agree_on_all
 from polycast.scaler.optimizer_state import (
     OptimizerState,
     any_found,
     multiply,
     needs_inplace_unscale,
+    new_state,
     unwrapped,
 )
 from polycast.syncfree.step import SyncFreeOptimizer
@@ -301,11 +301,7 @@ class GradScaler(TorchGradScaler):
         key, states = id(inner), self._states
         if key not in states:
             reference = weakref.ref(inner, lambda _: states.pop(key, None))
-            params = (param for group in inner.param_groups for param in group["params"])
-            process_group, zero = self._process_group, torch.zeros_like(scale)
-            if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
-                process_group = torch.distributed.group.WORLD  # the shards of FSDP1 have no mesh, so all ranks agree
-            states[key] = OptimizerState(reference, process_group, zero, zero)
+            states[key] = new_state(reference, self._process_group, torch.zeros_like(scale))
         state, of_torch = states[key], self._per_optimizer_states[key]
         if inner is not optimizer:
             self._per_optimizer_states[id(optimizer)] = of_torch  # PyTorch looks it up by the wrapper.
@@ -347,12 +343,3 @@ class GradScaler(TorchGradScaler):
             zero = torch.zeros((), device="cpu" if self._scale is None else self._scale.device)
             return zero, zero
         return state.was_skipped, state.skip_count
-
-
-def check_number(name: str, value: Any, above: float = -math.inf) -> float:
-    """Return a finite number, or a tensor of one, as a float. With any other number training could not continue."""
-    if not isinstance(value, (Real, Tensor)):
-        raise TypeError(f"{name}: expected a number, got {value!r:.60}")
-    if not above < float(value) < math.inf:
-        raise ValueError(f"{name}: expected a finite number above {above:g}, got {value}")
-    return float(value)

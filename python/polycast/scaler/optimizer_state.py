@@ -130,6 +130,14 @@ def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
     return torch.stack([first, *(each.to(device) for each in others)]).max() if others else first
 
 
+def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:
+    """Return the state of an optimizer before its first step. FSDP1's shards have no mesh, so all ranks agree."""
+    params = (param for group in reference().param_groups for param in group["params"])
+    if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
+        process_group = torch.distributed.group.WORLD
+    return OptimizerState(reference, process_group, zero, zero)
+
+
 def unwrapped(optimizer: Any) -> Any:
     """Return the optimizer inside a trainer's wrapper: its attribute ``optimizer``, if both have the same groups."""
     inner = getattr(optimizer, "optimizer", None)

@@ -50,11 +50,6 @@ RECIPES = (
 )
 
 
-def named(*names: str) -> list[Recipe]:
-    """Return the recipes with these names."""
-    return [recipe for name in names for recipe in RECIPES if recipe.name == name]
-
-
 class Trained(NamedTuple):
     """The results of a training run."""
 

@@ -8,10 +8,11 @@ from polycast.integrations import timm as integration
 from timm.utils import NativeScaler
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import SCALE, Kit, named
+from tests.slow.ecosystem.recipes import RECIPES, SCALE, Kit
 from tests.slow.ecosystem.trainers.plain import Loop, loop
 
-NATIVE = named("float16", *(f"float16, {rest}" for rest in ("clipped", "accumulated", "a skip", "resumed")))
+NAMES = {"float16", *(f"float16, {rest}" for rest in ("clipped", "accumulated", "a skip", "resumed"))}
+NATIVE = [recipe for recipe in RECIPES if recipe.name in NAMES]
 
 
 class Native(Loop):
