@@ -1,5 +1,7 @@
 #include "autocast/policy_scope.h"
 
+#include <Python.h>
+
 #include <ATen/autocast_mode.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
@@ -159,12 +161,22 @@ void push(GuardPointer guard, ScopePointer scope, bool is_earlier, const std::op
   in_force.scope = innermost().get();
 }
 
+// Clears PyTorch's cache as PyTorch does: without the GIL. Another thread that clears it can need the GIL, to free a
+// tensor, while this thread waits for the lock of the cache.
+void clear_cache() {
+  PyThreadState* const held = PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
+  at::autocast::clear_cache();
+  if (held != nullptr) {
+    PyEval_RestoreThread(held);
+  }
+}
+
 void pop() {
   const Frame frame = std::move(thread.frames.back());
   thread.frames.pop_back();
   if (frame.before) {
     if (at::autocast::decrement_nesting() == 0) {
-      at::autocast::clear_cache();
+      clear_cache();
     }
     set_region(*frame.before);
   }
