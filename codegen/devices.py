@@ -81,7 +81,7 @@ class DeviceReader(CastReader):
         return found
 
     def check_exceptions(self, policy: Policy) -> None:
-        """Report the exceptions for ops and overloads that the policy does not list, and those that change nothing."""
+        """Report exceptions for ops and overloads that the policy does not list, and exceptions that change nothing."""
         known = {op.name: {rule.overload.name for rule in op.rules} for op in policy.ops}
         changed = {device.name: list(chain(*policy.exceptions(device).values())) for device in policy.devices}
         for device, exceptions in self.exceptions.items():

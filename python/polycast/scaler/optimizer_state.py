@@ -71,7 +71,7 @@ class OptimizerState:
     def step(self, scale: Tensor, found_inf: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Step a sync-free optimizer, which skips by itself."""
         optimizer: Any = self.optimizer()
-        # After unscale_ there is no divisor, unless the program has set one itself.
+        # After unscale_ the step must not divide again, except by a grad_scale that the program has set itself.
         grad_scale = getattr(optimizer, "grad_scale", None)
         if self.of_torch["stage"] is OptState.READY:
             grad_scale = scale if grad_scale is None else scale * grad_scale

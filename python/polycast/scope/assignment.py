@@ -181,7 +181,7 @@ def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy 
             cause, remedy = f"'{reader}' reads its weights", f"give the rules to '{reader}'"
         else:
             continue
-        what = f"module '{name}' is never called, because {cause}, so no rule can apply in it"
+        what = f"the forward of module '{name}' never runs, because {cause}, so no rule can apply in it"
         problems.append(Problem(file, name, what, f"{remedy}, or remove its rules: '{name}': None"))
     return problems
 
