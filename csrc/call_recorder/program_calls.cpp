@@ -30,11 +30,11 @@ struct Holding {
 };
 
 Holding& holding() {
-  static Holding* const instance = new Holding;  // never destroyed: other threads may run to the very end
+  static Holding* const instance = new Holding;  // Never destroyed, because other threads can outlive static objects.
   return *instance;
 }
 
-thread_local bool is_within = false;  // a call that is held
+thread_local bool is_within = false;  // A call within a held call is not the program's.
 thread_local uint64_t last_number = 0;
 
 const c10::DispatchKeySet wrappers{
@@ -60,7 +60,7 @@ void note_node(ProgramCall& call) {
     call.weight = adds->variable.unsafeGetTensorImpl();
   } else if (
       const std::string name = node->name(); name.size() > 8 && name.compare(name.size() - 8, 8, "Backward") == 0) {
-    call.function = name;  // torch's own nodes end in a digit
+    call.function = name;  // Names of PyTorch's own nodes end in a digit.
   }
 }
 
@@ -240,7 +240,7 @@ std::vector<std::shared_ptr<ProgramCall>> held_calls() {
 
 void drop_calls() {
   take();
-  std::vector<std::shared_ptr<ProgramCall>> dropped;  // after the lock, because Python may free their tensors
+  std::vector<std::shared_ptr<ProgramCall>> dropped;  // Freed after the unlock, because freeing can run Python.
   const std::lock_guard<std::mutex> lock(holding().mutex);
   dropped.swap(holding().calls);
 }

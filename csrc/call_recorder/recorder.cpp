@@ -27,17 +27,17 @@ namespace {
 struct State {
   std::mutex mutex;
   std::vector<Call> ended;
-  // Calls that another thread begins may still use it when the recording stops: std::atomic_load reads it.
+  // Another thread may still call the function when the recording stops, so it is read with std::atomic_load.
   std::shared_ptr<const std::function<std::string()>> source;
-  std::string recorder;  // of the recording that runs; empty while none does
+  std::string recorder;  // Empty if no recording runs.
   size_t limit = 0;
-  std::atomic<size_t> room{0};  // for calls
+  std::atomic<size_t> room{0};  // The number of calls that are still recorded.
   std::atomic<uint64_t> next{0};
-  std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};  // of the recording that runs
+  std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};  // The callback of the recording that runs.
 };
 
 State& state() {
-  // Never destroyed: other threads may run to the very end.
+  // Never destroyed, because other threads can outlive static objects.
   static State* const instance = new State;
   return *instance;
 }
@@ -46,7 +46,7 @@ thread_local int64_t module_of_thread = -1;
 // The callback of the last recording that this thread started. Only the thread that added a callback can remove it.
 thread_local at::CallbackHandle handle_of_thread = at::INVALID_CALLBACK_HANDLE;
 
-// Removes the callback if another thread has stopped its recording. Returns whether no recording runs here.
+// Removes this thread's callback if its recording was stopped. Returns true if so, or if no recording runs.
 bool has_been_stopped() {
   if (handle_of_thread != at::INVALID_CALLBACK_HANDLE && handle_of_thread != state().handle) {
     at::removeCallback(std::exchange(handle_of_thread, at::INVALID_CALLBACK_HANDLE));
@@ -87,12 +87,12 @@ struct Frame {
   Frame* const parent;
   Call call{};
   std::vector<Argument> arguments;
-  std::vector<const c10::TensorImpl*> made;  // the tensors that were cast for the call
+  std::vector<const c10::TensorImpl*> made;  // These tensors were cast for the call.
   bool composite = false;
-  bool has_recorded = false;   // whether calls within it are recorded
-  bool within_kernel = false;  // whether a device's kernel made it
+  bool has_recorded = false;   // A call within this one was recorded.
+  bool within_kernel = false;  // A device's kernel made the call.
 
-  // Whether calls within it are made by a device's kernel. Ask once its own kernel runs, which decides `taken`.
+  // Returns whether a device's kernel makes the calls within this one. `taken` is final once the op's kernel runs.
   bool holds_kernel() const {
     return within_kernel || !(call.taken || composite);
   }
@@ -100,11 +100,11 @@ struct Frame {
 
 // A call while it runs.
 struct Observed final : at::ObserverContext {
-  std::unique_ptr<Running> program_call;  // empty for a call within another call
+  std::unique_ptr<Running> program_call;  // A call within another call has none.
   std::unique_ptr<Frame> frame;
 };
 
-// Whether a call has tensors with symbolic sizes, as when a compiler traces it.
+// Returns whether a tensor of the call has symbolic sizes. A compiler only traces such a call.
 bool is_symbolic(const at::RecordFunction& function) {
   bool found = false;
   visit_inputs(
@@ -121,7 +121,7 @@ c10::DispatchKeySet autocast_keys_of(const at::RecordFunction& function) {
 
 std::unique_ptr<Frame> intercept(
     const at::RecordFunction& function, const c10::OperatorHandle& op, c10::DispatchKey key) {
-  const bool taken = op.hasKernelForDispatchKey(key);  // see follow_rule
+  const bool taken = op.hasKernelForDispatchKey(key);  // The rule may be unlisted: see follow_rule.
   const bool within_kernel = innermost != nullptr && innermost->holds_kernel();
   if (within_kernel && !taken) {
     return nullptr;
@@ -146,12 +146,13 @@ std::unique_ptr<Frame> intercept(
   return frame;
 }
 
-// Whether the innermost call is of an overload whose kernel has not begun.
+// Returns whether the innermost call is of this overload, and its kernel has not reported a rule.
 bool has_begun(autocast::Slot slot) {
   return innermost != nullptr && !innermost->call.rule && autocast::slot_of(innermost->call.name) == slot;
 }
 
-// Stores the rule that a kernel of polycast's follows in the innermost call, unless that is another operator's.
+// Stores the rule that polycast's kernel applies, unless the innermost call is of another overload: PyTorch did not
+// report the call of the kernel.
 void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   if (!has_begun(slot)) {
     return;
@@ -164,7 +165,7 @@ void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   }
 }
 
-// Follows a call with autocast off: a cast for the innermost call, or its arrival.
+// Adds a call with autocast off to the innermost call: the cast of an argument, or the redispatch.
 void follow(const at::RecordFunction& function, const std::string& op) {
   if (innermost == nullptr || !innermost->call.taken || !innermost->call.arrived.empty()) {
     return;
@@ -177,7 +178,7 @@ void follow(const at::RecordFunction& function, const std::string& op) {
   }
 }
 
-// Whether a compiler only traces the calls of this thread.
+// Returns whether a compiler only traces the calls of this thread.
 bool only_traces() {
   using Mode = c10::impl::TorchDispatchModeKey;
   const auto is_on = [](Mode mode) { return c10::impl::TorchDispatchModeTLS::get_mode(mode).has_value(); };
@@ -224,7 +225,7 @@ void find_casts(Frame& frame) {
   }
 }
 
-// See Note [Which calls are recorded].
+// See Note [Which calls are recorded?].
 bool is_recorded(const Frame& frame) {
   const Call& call = frame.call;
   if (frame.within_kernel && !call.taken) {
@@ -268,11 +269,9 @@ void start(std::string recorder, std::function<std::string()> source, size_t lim
   TORCH_CHECK(
       state().recorder.empty(),
       recorder,
-      " cannot begin while ",
+      ": ",
       state().recorder,
-      " runs, since a process records its calls for one of them at a time; leave the ",
-      state().recorder,
-      " first");
+      " already records the calls of this process; end it first");
   module_of_thread = -1;
   state().ended.clear();
   state().recorder = std::move(recorder);

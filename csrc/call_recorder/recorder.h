@@ -1,11 +1,11 @@
 // A recorder of the calls that autocast intercepts.
 //
-// Note [Which calls are recorded]
-// PyTorch reports each call that goes through its dispatcher, and each call within it. Autocast intercepts a call if
-// the autocast key of its tensors is on. An autocast kernel calls the same operator again with that key off. That
-// second call is the arrival: its dtypes differ from those of the first call if an argument was cast. An operator that
-// is composed of others is recorded only if it has an autocast kernel. Of the calls within a device's own kernel, only
-// those that have an autocast kernel are recorded.
+// Note [Which calls are recorded?]
+// PyTorch reports each call that goes through its dispatcher, and each call within it. We record only the calls that
+// autocast intercepts: the autocast key of their tensors is on. An autocast kernel calls the same operator again with
+// that key off. This second call, the redispatch, shows the dtypes in which the op computes. A composite operator whose
+// parts are recorded is recorded itself only if it is redispatched. Within a device's own kernel, only calls with an
+// autocast kernel are recorded, because the others are details of that kernel.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -26,37 +26,37 @@ struct Cast {
   at::ScalarType given;
   at::ScalarType to;
   int64_t elements;
-  const void* tensor;  // Tensor._cdata of the argument
-  bool reused;         // the cast cache had it, or another argument of this call is the same tensor
+  const void* tensor;  // Python has the address as Tensor._cdata.
+  bool reused;         // The cast cache had the cast, or an earlier argument is the same tensor.
 };
 
 struct Call {
-  uint64_t order;    // numbers the calls of the process in the order in which they began
-  std::string name;  // "aten::conv1d.padding"
+  uint64_t order;    // Calls of the process are numbered in the order in which they begin.
+  std::string name;  // An overload, such as "aten::conv1d.padding".
   c10::DeviceType device;
-  bool taken;                          // by an autocast kernel, polycast's or torch's
-  std::optional<autocast::Rule> rule;  // reported by polycast's kernel as it follows it
-  std::string origin;                  // the policy that has the rule, and where; empty for the built-in policy
-  int64_t module;                      // set last by set_module in this thread
-  bool backward;                       // autograd's engine made the call
+  bool taken;                          // An autocast kernel, polycast's or PyTorch's, applies to the call.
+  std::optional<autocast::Rule> rule;  // PyTorch's kernels report none.
+  std::string origin;                  // The rule's policy and its source there. Empty for a built-in rule.
+  int64_t module;                      // The argument of this thread's latest set_module.
+  bool backward;                       // Autograd's engine makes the call.
   std::vector<at::ScalarType> given;
-  std::vector<at::ScalarType> arrived;  // empty where the call did not arrive below by its own name
+  std::vector<at::ScalarType> arrived;  // The dtypes of the redispatch. Empty if there is none.
   std::vector<at::ScalarType> returned;
   std::vector<Cast> casts;
   std::string source;
 };
 
-// Records the calls of this thread, and of the threads that torch runs its backward in. One recording runs at a time,
-// and any thread may stop it. `recorder` names it in the error that a second one raises. `source` is called as a call
-// begins and must not throw, since torch swallows what a recorder throws, and the call is lost. It may be empty. Once
-// `limit` calls are held, no more are recorded until they are taken.
+// Starts to record the calls of this thread, and of the threads in which PyTorch runs its backward. One recording runs
+// at a time, and any thread may stop it. The error of a second recording names the first by its `recorder`.
+// `source` may be empty. It is called when a call begins and must not throw: PyTorch swallows the exceptions of a
+// recorder, and the call would be lost. After `limit` calls, no more are recorded until take() returns them.
 void start(std::string recorder, std::function<std::string()> source, size_t limit);
 void stop();
 
-// Returns the calls that have ended since the last time, in the order in which they began.
+// Returns the calls that ended since the last take(), in the order in which they began.
 std::vector<Call> take();
 
-// Sets the module that later calls of this thread are in. The caller numbers modules.
+// Sets the number of the module that makes the later calls of this thread. The caller numbers the modules.
 void set_module(int64_t module);
 int64_t current_module();
 

@@ -25,7 +25,7 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-// Returns the last values. A boxed call shows its whole stack, which also has values of the calls around it.
+// Returns the last `count` values. PyTorch reports the whole stack of a boxed call, with values of its callers.
 inline c10::ArrayRef<c10::IValue> last_of(c10::ArrayRef<c10::IValue> values, size_t count) {
   return values.slice(values.size() - std::min(count, values.size()));
 }
@@ -39,7 +39,7 @@ void replace_tensors(c10::IValue& value, const Replace& replace) {
     }
   } else if (value.isTensorList() || value.isOptionalTensorList()) {
     const c10::List<c10::IValue> items = value.toList();
-    c10::impl::GenericList copied(items.elementType());  // The list belongs to the program.
+    c10::impl::GenericList copied(items.elementType());  // The program owns the list.
     for (c10::IValue item : items.vec()) {
       replace_tensors(item, replace);
       copied.push_back(std::move(item));
