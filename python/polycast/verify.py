@@ -71,20 +71,19 @@ class Verification:
         return [check for check in self.checks if check.outcome == FAILED]
 
     def __str__(self) -> str:
-        """Return the facts, the table of each part and the verdict."""
-        parts = dict.fromkeys(check.part for check in self.checks)
-        return "\n\n".join(["\n".join(lines_of([*self.facts.items()])), *map(self.table, parts), self.verdict()])
-
-    def table(self, part: str) -> str:
-        """Return the description of a part, the number of checks by outcome, and the checks that did not pass."""
-        checks, reasons = [check for check in self.checks if check.part == part], dict[str, list[str]]()
-        for check in checks:
-            if check.outcome == UNCHECKED:
-                reasons.setdefault(check.found, []).append(check.name)
-        lines = [f"{part}: {DESCRIPTIONS[part]}", f"  {_counts(checks)}"]
-        lines += [f"  failed: {check.name}: {check.found}" for check in checks if check.outcome == FAILED]
-        lines += [f"  not checked: {reason}: {', '.join(names)}" for reason, names in reasons.items()]
-        return "\n".join(lines)
+        """Return the facts, a table of each part with the checks that did not pass, and the verdict."""
+        paragraphs = [lines_of([*self.facts.items()])]
+        for part in dict.fromkeys(check.part for check in self.checks):
+            checks = [check for check in self.checks if check.part == part]
+            paragraphs.append([f"{part}: {DESCRIPTIONS[part]}", f"  {_counts(checks)}"])
+            unchecked: dict[str, list[str]] = {}
+            for check in checks:
+                if check.outcome == FAILED:
+                    paragraphs[-1].append(f"  failed: {check.name}: {check.found}")
+                elif check.outcome == UNCHECKED:
+                    unchecked.setdefault(check.found, []).append(check.name)
+            paragraphs[-1] += [f"  not checked: {reason}: {', '.join(names)}" for reason, names in unchecked.items()]
+        return "\n\n".join([*map("\n".join, paragraphs), self.verdict()])
 
     def verdict(self) -> str:
         """Return the last line: the number of checks with each outcome, and the names of the failed checks."""
@@ -92,11 +91,7 @@ class Verification:
         return _counts(self.checks) + (f"; failed on {self.device_type}: {names}" if names else "")
 
 
-def verify(
-    device: str | torch.device | None = None,
-    parts: Iterable[str] = tuple(DESCRIPTIONS),
-    progress: Callable[[Check], object] = lambda _: None,
-) -> Verification:
+def verify(device: str | torch.device | None = None, parts: Iterable[str] = tuple(DESCRIPTIONS)) -> Verification:
     """Check polycast on a device, with real tensors.
 
     - rules: each op with a built-in rule for the device returns the values that it returns if its inputs are cast by
@@ -108,9 +103,9 @@ def verify(
     nothing else in the process. Afterwards both are restored.
 
     Args:
-        device: A device type, such as "cuda". None selects the current accelerator, or the CPU if there is none.
+        device: A device type, such as "cuda"; an index is ignored. None selects the current accelerator, or the
+            CPU if there is none.
         parts: The parts to check.
-        progress: A function that is called with each check when it is done.
 
     Returns:
         The results, and the facts for a bug report.
@@ -141,7 +136,6 @@ def verify(
         for part in chosen:
             for name, check in PARTS[part](device_type):
                 found.checks.append(Check(part, name, *without_warnings(partial(_attempt, check))))
-                progress(found.checks[-1])
     return found
 
 
@@ -160,17 +154,12 @@ def _counts(checks: Sequence[Check]) -> str:
 
 def _device_here(device: str | torch.device | None) -> str:
     """Return the type of the device to check, after a check that it is available."""
-    if device is None:
-        accelerator = torch.accelerator.current_accelerator(check_available=True)
-        return devices.HOST if accelerator is None else accelerator.type
-    device_type = devices.known_device_type(device)
-    if str(device) != device_type and ":" in str(device):
-        raise ValueError(f"device: expected a device type without an index, got '{device}'; pass '{device_type}'")
+    device_type = devices.current() if device is None else devices.known_device_type(device)
     for package, late in devices.LATE.items():
         if device_type == late and find_spec(package) is not None:
             import_module(package)
     try:
-        torch.empty(0, device=device_type)  # XLA must have a tensor before the first backward
+        torch.empty(0, device=device_type)
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # this PyTorch does not support the device
         here = ", ".join(name for name in devices.device_types() if devices.facts_of(name).is_here)
         raise ValueError(f"device: no {device_type} is available, use {here}; {first_line(error)}") from None
@@ -258,7 +247,7 @@ def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
 
 
 def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: torch.dtype) -> tuple[Tensor, int]:
-    """Train in `dtype` on values of the dtype `given`.
+    """Train in `dtype` on values of the dtype `given`. The optimizers of torch.optim train without a scaler.
 
     Returns:
         The parameters, and the number of tensors that skipped steps changed.
@@ -268,29 +257,27 @@ def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: 
         [torch.randn(shape, generator=generator).to(given).to(device_type, dtype) for shape in _SHAPES]
         for _ in range(1 + _STEPS)
     )
-    is_ours = module is syncfree
-    scaler_type: Any = polycast.GradScaler if is_ours else torch.amp.grad_scaler.GradScaler
-    options = OPTIMIZERS[name] | ({"foreach": False} if device_type == devices.HOST and not is_ours else {})
-    optimizer = getattr(module, name)([p.requires_grad_() for p in params], lr=0.01, weight_decay=0.1, **options)
-    scaler = scaler_type(device_type, init_scale=1024.0)
+    optimizer = getattr(module, name)(params, lr=0.01, weight_decay=0.1, **OPTIMIZERS[name])
+    scaler = polycast.GradScaler(device_type, init_scale=1024.0)
     for number, grads in enumerate(steps):
-        if number in _SKIPPED:
+        is_skipped, is_clipped, is_ours = number in _SKIPPED, number >= _CLIPPED, module is syncfree
+        if is_skipped:
             index, value = _SKIPPED[number]
             grads[index].view(-1)[-1] = value
-        before = _values(optimizer) if number in _SKIPPED else []
-        optimizer.zero_grad()
-        loss = torch.stack([(param * grad).sum().float() for param, grad in zip(params, grads, strict=True)]).sum()
-        scaler.scale(loss).backward()
-        if number >= _CLIPPED and is_ours:
-            scaler.clip_grad_norm(optimizer, _MAX_NORM)
-        elif number >= _CLIPPED:
-            scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(params, _MAX_NORM)
-        scaler.step(optimizer)
-        scaler.update()
-        after = _values(optimizer) if number in _SKIPPED else []
+        for param, grad in zip(params, grads, strict=True):
+            param.grad = scaler.scale(grad).to(dtype) if is_ours else grad
+        before = _values(optimizer) if is_skipped else []
+        if is_ours:
+            if is_clipped:
+                scaler.clip_grad_norm(optimizer, _MAX_NORM)
+            scaler.step(optimizer)
+            scaler.update()
+        elif not is_skipped:
+            torch.nn.utils.clip_grad_norm_(params, _MAX_NORM if is_clipped else math.inf)
+            optimizer.step()
         devices.facts_of(device_type).end_step()
-        changed += len(after) - sum(map(same_bits, before, after))
+        if is_skipped:
+            changed += sum(not same_bits(*pair) for pair in zip(before, _values(optimizer), strict=True))
     return torch.cat([param.detach().cpu().double().view(-1) for param in params]), changed
 
 

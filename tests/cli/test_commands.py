@@ -13,7 +13,6 @@ import torch
 from polycast._extension import DEVICES
 from polycast.cli.commands import main
 from polycast.collect_env import report
-from polycast.policy.releases import releases
 from polycast.policy.rules import BUILT_IN, Rules
 
 UNLISTED = "unlisted: autocast leaves it alone; the ops that it runs follow their own rules."
@@ -109,12 +108,3 @@ def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(polycast, "installed", interrupt)
     assert main([]) == 130
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("name", ["rms_norm", "torch.nn.RMSNorm"])
-def test_an_op_is_printed_with_the_reason_of_each_change(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also under a PyTorch before the change, where the op is unlisted."""
-    assert main([name, "bmm"]) == 0
-    told = capsys.readouterr().out
-    assert f"rms_norm, torch-2.12: {releases()['torch-2.12'].reasons['rms_norm']}" in told
-    assert told.count(", torch-2.") == 1  # bmm never changed

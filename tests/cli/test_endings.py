@@ -71,7 +71,7 @@ CASES = {
         "module  op      calls  rule                given      computed  returned  cast  from\nLinear  linear  1",
     ),
     "lines": (SCRIPT, "--lines", "", 3, "[] True\n", "SCRIPT:7\n"),
-    "an interrupt": (INTERRUPTED, "", "", 130, "[] True\n", "interrupted; until then:\n\nop "),
+    "an interrupt": (INTERRUPTED, "", "", 130, "[] True\n", "\nop "),
     "no Python": ("def", "", "", 1, "", "SyntaxError: "),
     "a text as status": ("raise SystemExit('no')", "", "", 1, "", "\nno\n"),
     "no status": ("import sys; sys.exit()", "", "", 0, "", ""),

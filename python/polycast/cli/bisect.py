@@ -5,11 +5,11 @@ import shlex
 import subprocess
 import sys
 import time
-from argparse import REMAINDER, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from polycast.cli.files import require_folder
 from polycast.debug.bisecting import BUILT_IN, Run, Search
 from polycast.policy.policy import Policy
 from polycast.scope.process import ENVIRONMENT_POLICY
@@ -44,7 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--repeat", type=int, metavar="N", default=1, help="run the command N times (default: 1)")
     output = "write the rules that make the command good to FILE (default: %(default)s)"
     parser.add_argument("--output", metavar="FILE", type=Path, default=Path("polycast-bisect.yaml"), help=output)
-    parser.add_argument("command", nargs=REMAINDER, metavar="COMMAND")
+    parser.add_argument("command", nargs="+", metavar="COMMAND")
 
 
 def run(options: Namespace) -> int:
@@ -52,26 +52,16 @@ def run(options: Namespace) -> int:
 
     Raises:
         ValueError: If an argument is wrong, or there is nothing to search for.
-        OSError: If a file cannot be written.
+        OSError: If the command cannot be run, or the file cannot be written.
     """
-    command = options.command
-    if command[:1] == ["--"]:
-        del command[0]
-    elif command and command[0].startswith("-"):
-        options.parser.error(f"unrecognized arguments: {command[0]}")
-    if not command:
-        options.parser.error(
-            "COMMAND: expected a command, got none; write it after --, as in: polycast bisect -- python train.py"
-        )
-    require_folder(options.output)
     found = Search(
-        lambda candidate: _run(command, candidate.policy),
+        lambda candidate: _run(options.command, candidate.policy),
         *(options.good, options.bad, options.repeat),
-        lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
+        partial(print, file=sys.stderr, flush=True),
     ).run()
+    print(found)  # first, because the file may be one that cannot be written
     found.policy.save(options.output)
-    print(found)
-    print(f"The rules are in {options.output}: {ENVIRONMENT_POLICY}={options.output} {shlex.join(command)}")
+    print(f"The rules are in {options.output}: {ENVIRONMENT_POLICY}={options.output} {shlex.join(options.command)}")
     arguments = f"good={str(options.output)!r}, bad={options.bad!r}, repeat={options.repeat}, model=model"
     print(f"In Python this finds the modules: polycast.debug.bisect(check, {arguments})")
     return 0 if found.proved else 1
@@ -85,12 +75,9 @@ def _run(command: list[str], policy: Policy) -> Run:
         environment = {**os.environ, ENVIRONMENT_POLICY: str(rules)}
         start = time.perf_counter()
         with output.open("wb") as file:
-            try:
-                done = subprocess.run(
-                    command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
-                )
-            except OSError as error:
-                raise ValueError(f"'{command[0]}' cannot be run: {(error.strerror or str(error)).lower()}") from None
+            done = subprocess.run(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
+            )
         seconds = time.perf_counter() - start
         lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
     status = done.returncode if done.returncode >= 0 else 128 - done.returncode

@@ -4,22 +4,23 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
 
 import torch
 
 import polycast
 from polycast import collect_env, policy
 from polycast._extension import DEVICES
-from polycast.cli import bisect, script, verify
+from polycast._text_table import lines_of
+from polycast.cli import bisect, script
 from polycast.policy.categories import UNLISTED
 from polycast.policy.diff import LEFT_ALONE, diff
 from polycast.policy.errors import PolicyError
-from polycast.policy.op_names import asked_keys, device_named
+from polycast.policy.op_names import device_named
 from polycast.policy.policy import Policy
 from polycast.policy.query import of_release
 from polycast.policy.releases import releases
-from polycast.policy.rules import Rules, qualified
+from polycast.policy.rules import Rules
+from polycast.verify import DESCRIPTIONS, verify
 
 _ENDING = """
 A first word that is not a command is an op, as in: polycast softmax. Without arguments, polycast prints versions and
@@ -43,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not words:
             print(collect_env.report())
             return 0
-        if words[0] == "help":
-            words = [*words[1:], "--help"]
-        elif words[0] not in (*COMMANDS, "-h", "--help", "--version"):
+        if words[0] not in (*COMMANDS, "-h", "--help", "--version"):
             if meant := get_close_matches(words[0], COMMANDS, 1, 0.75):
                 raise ValueError(f"unknown command '{words[0]}'; did you mean '{meant[0]}'?")
             words = ["op", *words]
@@ -65,22 +64,14 @@ def parser() -> ArgumentParser:
     version = f"polycast {polycast.__version__}, torch {torch.__version__}"
     whole.add_argument("--version", action="version", version=version)
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    for name, command in COMMANDS.items():
-        text = f"{command.help[0].upper()}{command.help[1:]}."
+    for name, (text, add_arguments, run) in COMMANDS.items():
+        description = f"{text[0].upper()}{text[1:]}."
         part = commands.add_parser(
-            name, help=command.help, description=text, formatter_class=RawDescriptionHelpFormatter
+            name, help=text, description=description, formatter_class=RawDescriptionHelpFormatter
         )
-        command.add_arguments(part)
-        part.set_defaults(run=command.run, parser=part)
+        add_arguments(part)
+        part.set_defaults(run=run)
     return whole
-
-
-class Command(NamedTuple):
-    """A command with its help, its arguments, and the function that runs it."""
-
-    help: str
-    add_arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], int]
 
 
 def _add_op(parser: ArgumentParser) -> None:
@@ -93,7 +84,7 @@ def _add_op(parser: ArgumentParser) -> None:
 
 def _op(options: Namespace) -> int:
     if not options.ops and options.device is None:
-        options.parser.error("the following arguments are required: OP, or --device")
+        raise ValueError("expected an OP or --device, got neither")
     device = None if options.device is None else device_named(options.device)
     asked = policy.current() if options.torch is None else of_release(options.torch)
     print("\n\n".join(_text(op, device, asked) for op in options.ops) or policy.resolved(asked, device=options.device))
@@ -101,21 +92,13 @@ def _op(options: Namespace) -> int:
 
 
 def _text(op: str, device: str | None, asked: Policy) -> str:
-    """Return the rules of an op, or of the ops that a public name runs, and the reasons for changes in PyTorch."""
-    # These reasons are printed below, so the rules are printed without them.
-    reasons = {reason for release in releases().values() for reason in release.reasons.values()}
-    found = (rule for rule in asked.rules_on(op) if device in (None, rule.device))
-    rules = Rules(rule._replace(note="") if rule.note in reasons else rule for rule in found)
-    lines = [str(rules) or f"{op}: {UNLISTED} on {device or 'every device'}.", ""]
+    """Return the rules of an op, or of the ops that a public name runs."""
+    rules = Rules(rule for rule in asked.rules_on(op) if device in (None, rule.device))
     if not rules:
-        lines.append(LEFT_ALONE)
-    elif device is None and len(rules) < len(DEVICES) * len({rule.name for rule in rules}):
-        lines.append(f"On every other device it is {LEFT_ALONE}")
-    ops = {key.partition(".")[0] for key in asked_keys(op)}
-    for release in releases().values():
-        changes = {name: reason for name, reason in release.reasons.items() if qualified(name.partition(".")[0]) in ops}
-        lines += [f"{name}, {release.name}: {reason}" for name, reason in changes.items()]
-    return "\n".join(lines).rstrip("\n")
+        return f"{op}: {UNLISTED} on {device or 'every device'}.\n\n{LEFT_ALONE}"
+    if device is None and len(rules) < len(DEVICES) * len({rule.name for rule in rules}):
+        return f"{rules}\n\nOn every other device it is {LEFT_ALONE}"
+    return str(rules)
 
 
 def _add_diff(parser: ArgumentParser) -> None:
@@ -147,13 +130,24 @@ def _check(options: Namespace) -> int:
     return status
 
 
-COMMANDS = {
-    "op": Command("show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _add_op, _op),
-    "diff": Command("show the differences between two policies or PyTorch releases", _add_diff, _diff),
-    "trace": Command(
-        "run a script, and show the dtypes in which autocast ran its ops", script.add_arguments, script.run
-    ),
-    "check": Command("validate policy files", _add_check, _check),
-    "verify": Command("check built-in rules and sync-free steps on a device", verify.add_arguments, verify.run),
-    "bisect": Command("find the rules that make a command fail", bisect.add_arguments, bisect.run),
+def _add_verify(parser: ArgumentParser) -> None:
+    parts = [f"  {line}" for line in lines_of([*DESCRIPTIONS.items()])]
+    parser.epilog = "\n".join(["The parts:", *parts, "", "The status is 1 if a check failed."])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(DESCRIPTIONS)} (default: all)")
+    parser.add_argument("-d", "--device", help="a device type, such as cuda (default: the current accelerator, or cpu)")
+
+
+def _verify(options: Namespace) -> int:
+    found = verify(options.device, options.parts or DESCRIPTIONS)
+    print(found)
+    return 1 if found.failed else 0
+
+
+COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None], Callable[[Namespace], int]]] = {
+    "op": ("show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _add_op, _op),
+    "diff": ("show the differences between two policies or PyTorch releases", _add_diff, _diff),
+    "trace": ("run a script, and show the dtypes in which autocast ran its ops", script.add_arguments, script.run),
+    "check": ("validate policy files", _add_check, _check),
+    "verify": ("check built-in rules and sync-free steps on a device", _add_verify, _verify),
+    "bisect": ("find the rules that make a command fail", bisect.add_arguments, bisect.run),
 }

@@ -5,7 +5,6 @@ import signal
 import sys
 from argparse import REMAINDER, SUPPRESS, ArgumentParser, Namespace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -29,42 +28,28 @@ def run(options: Namespace) -> int:
     """Run the script and return its exit status.
 
     Raises:
-        ValueError: If the script or module does not exist, or an argument is wrong.
-        SystemExit: If the script raises it.
+        ValueError: If an argument is wrong.
+        SystemExit, KeyboardInterrupt: If the script raises it.
     """
     script = options.script
     sys.path[0] = str(Path.cwd() if options.module else Path(script).resolve().parent)
-    if not (_is_module(script) if options.module else Path(script).is_file()):
-        raise ValueError(f"there is no {'module' if options.module else 'script'} '{script}'")
     record = trace(lines=options.lines, limit=options.limit)
     if hasattr(signal, "SIGPIPE"):  # in the script, a closed pipe raises BrokenPipeError, as in any Python program
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     sys.argv = [script, *options.arguments]
     run_it = partial(runpy.run_module, alter_sys=True) if options.module else runpy.run_path
+    failed = False
     try:
         with record:
             run_it(script, run_name="__main__")
-    except SystemExit:
-        _report(record, options)
-        raise
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            print("\ninterrupted; until then:", file=sys.stderr)
-        else:
-            error.__traceback__ = _of_script(error.__traceback__)
-            sys.excepthook(type(error), error, error.__traceback__)
-        if record.calls:  # a script that fails before its first call has no calls to report
-            _report(record, options)
-        return 130 if isinstance(error, KeyboardInterrupt) else 1
-    _report(record, options)
-    return 0
-
-
-def _is_module(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except (ImportError, ValueError):  # the package does not exist, or the name is not valid
-        return False
+    except Exception as error:
+        failed = True
+        error.__traceback__ = _of_script(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:  # also if the script exits or is interrupted
+        if record.calls or not failed:
+            print(f"\n{_text(record, options)}", file=sys.stderr)
+    return int(failed)
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:
@@ -77,10 +62,7 @@ def _of_script(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def _report(record: trace, options: Namespace) -> None:
-    text = str(record)
+def _text(record: trace, options: Namespace) -> str:
     if record.calls and (options.lines or options.all):
-        text = record.table(call for call in record.calls if options.all or call.is_ruled)
-    elif record.calls and options.table:
-        text = record.by_module()
-    print(f"\n{text}", file=sys.stderr)
+        return record.table(call for call in record.calls if options.all or call.is_ruled)
+    return record.by_module() if record.calls and options.table else str(record)
