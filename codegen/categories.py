@@ -58,14 +58,14 @@ class Signature:
             return "can return a view of its argument, and a cast would break that aliasing", "remove it"
         if self.variant != FUNCTIONAL:
             return f"is the {self.variant} variant", "name a functional overload"
-        return None if self.tensors else ("takes no tensor", "remove it")
+        return None if self.tensors else ("accepts no tensor", "remove the rule")
 
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
         """Return why a category (None: "unlisted") cannot cast the overload, and a remedy; None if it can."""
         if (reason := self.uncastable()) is not None:
             return reason
         if category is Category.FP32_SET_OPT_DTYPE and not self.takes_optional_dtype:
-            return "takes no optional dtype", "use fp32"
+            return "has no optional dtype argument", "use fp32"
         if category is Category.PROMOTE and self.tensors < 2:
-            return "takes one tensor", "use fp32 or lower_precision_fp"
+            return "accepts one tensor only", "use fp32 or lower_precision_fp"
         return None

@@ -1,4 +1,4 @@
-"""Renders a policy to the generated files. The same policy always gives the same files.
+"""The generated files, rendered from a policy. The same policy always gives the same files.
 
 The rules are split into shards, which compile in parallel. The hash of an op's name selects its shard, so an added op
 changes one shard.

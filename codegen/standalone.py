@@ -1,4 +1,4 @@
-"""Renders one device to a C++ file that needs PyTorch only, for maintainers of a backend outside of PyTorch.
+"""A C++ file with the rules of one device that needs PyTorch only, for maintainers of a backend outside of PyTorch.
 
 The file registers the rules of the device with the macros of ATen/autocast_mode.h.
 """

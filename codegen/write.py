@@ -1,4 +1,4 @@
-"""Writes the generated files, or compares them with new texts."""
+"""The generated files on disk: writing them, and comparing them with new texts."""
 
 import difflib
 from collections.abc import Mapping

@@ -88,7 +88,7 @@ def load(path: Path, name: str) -> Node:
         root = yaml.compose(stream, Loader=LOADER)
     except UnicodeDecodeError as error:
         place = Location(name, error.object[: error.start].count(b"\n") + 1)
-        what, remedy = "not UTF-8 text", "save it as UTF-8"
+        what, remedy = "expected UTF-8 text, got other bytes", "save the file as UTF-8"
     except OSError as error:
         what, remedy = f"cannot be read: {error.strerror}", "name a readable file"
     except yaml.YAMLError as error:

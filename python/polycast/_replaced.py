@@ -1,4 +1,4 @@
-"""Replaces attributes of PyTorch, and restores them."""
+"""Replacement and restoration of attributes of PyTorch."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -105,7 +105,7 @@ def keep(module: nn.Module) -> Handle:
         raise ValueError(f"cannot keep the casts of {texts[0]}; pass a module that has other parameters or buffers")
     if texts:
         more = f"; and of {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-        warn(f"keeps no casts of {'; of '.join(texts[:_NAMED])}{more}")
+        warn(f"cast_cache.keep: no casts are kept of {'; of '.join(texts[:_NAMED])}{more}")
     new = WeakIdKeyDictionary({tensor: None for tensor in tensors if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
     for tensor in tensors:
         _extension.keep_casts(tensor)

@@ -90,7 +90,7 @@ def custom_fwd(
         return partial(_decorate_forward, device_type=device_type, cast_inputs=dtype)
     if isinstance(fwd, torch.dtype | str | torch.device):
         name = "cast_inputs" if isinstance(fwd, torch.dtype) else "device_type"
-        raise TypeError(f"custom_fwd got {fwd!r} instead of a function; write @custom_fwd({name}={fwd!r})")
+        raise TypeError(f"custom_fwd: expected a function, got {fwd!r}; write @custom_fwd({name}={fwd!r})")
     return _decorate_forward(fwd, device_type=device_type, cast_inputs=dtype)
 
 

@@ -135,7 +135,7 @@ def _handle() -> Handle:
 
 
 def on_import() -> None:
-    """Install the kernels and set the policy at `import polycast`, unless environment variables prevent it."""
+    """Install the kernels unless POLYCAST_INSTALL is 0, and set the policy that POLYCAST_POLICY names, if any."""
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
     process.use_on_import()
@@ -261,7 +261,7 @@ def changing() -> Iterator[None]:
             finally:
                 _follow()
     finally:
-        # Not under our lock: this waits for threads that compile, which may import modules.
+        # This waits for threads that compile. They may import modules, for which our import hook needs the lock.
         with compiled_code.while_nothing_compiles():
             renew_scopes()
         if not was_guarded:

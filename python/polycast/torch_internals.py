@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 __all__ = [
-    "CustomOpDef",  # Policies accept an operator that Python defined. Without it, users write the operator's name.
+    "CustomOpDef",  # Policies accept an op of torch.library.custom_op. Without it, users write the operator's name.
     "FakeTensor",  # The debug tools omit calls without values, and samples are built without memory.
     "OpOverload",  # Policies accept an op from torch.ops, and the debug tools distinguish it from a higher-order op.
     "OpOverloadPacket",

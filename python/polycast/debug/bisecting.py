@@ -22,9 +22,10 @@ from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
 _GOOD, _SKIP, _MOST = 0, 125, 127  # the exit statuses have the meanings of `git bisect run`
-# Note [The chance of a wrong result]
-# A result is right if a few answers are right: each set is bad by itself, the program is good without any one rule of a
-# set, and the fix is good. The search repeats the run for each of these answers, for "good" and for "bad" until it has
+# Note [How likely is a wrong result?]
+# If a program fails at random, a run can give a wrong answer, and the search can name the wrong rules. A result is
+# right if a few answers are right: each set is bad by itself, the program is good without any one rule of a set, and
+# the fix is good. The search repeats the run for each of these answers, for "good" and for "bad" until it has
 # found them n times. If runs under good rules fail with a probability p, the probability that a false "bad" is found n
 # times and that "good" passes n times is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound applies if
 # runs under bad rules pass by accident.
@@ -233,14 +234,14 @@ class Search:
         is_bad, run = self._try(candidate, end)
         is_bad, run = self._try(candidate, end, 2) if end == "good" and is_bad else (is_bad, run)
         if is_bad is None:
-            raise ValueError(f'"{end}" cannot be tested: {run.message}')
+            raise ValueError(f'the program cannot be tested under the "{end}" policy: {run.message}')
         if is_bad is (end == "bad"):
             return
         remedy = ""
         if end == "bad" and self._repeat == 1:
             remedy = (
-                "; the program must fail there, and must import polycast to follow the rules "
-                "(if it fails only sometimes, run it more often: repeat=12 or --repeat 12)"
+                ", so there is nothing to search; check that it imports polycast, or if it fails only sometimes, run "
+                "it more often (repeat=12 or --repeat 12)"
             )
         elif end == "good" and policies.regions and self._model is None:
             ops = ", ".join(policies.regions)
@@ -250,7 +251,8 @@ class Search:
             )
         elif end == "good" and self._good == Policy("fp32"):
             remedy = "; in float32 it fails as well, so mixed precision is not the cause"
-        raise ValueError(f'"{end}" is {"bad" if is_bad else "good"}{remedy}: {run.message}')
+        found = "bad" if is_bad else "good"
+        raise ValueError(f'the program is {found} under the "{end}" policy{remedy}: {run.message}')
 
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
         """Return whether the program is bad under a candidate, and its last run. None means that it cannot be tested.

@@ -145,7 +145,7 @@ def written_name(op: str) -> str:
 
 
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
-    """Return the largest error of a call's results, and the norm of that result. None if the call cannot run again.
+    """Return the largest error and the largest norm of a call's results; None if the call cannot run again.
 
     The op must be an op of ATen, because such ops only compute. Bytes among the inputs may be the workspace that a
     forward kernel has left, in its dtype, for its backward.

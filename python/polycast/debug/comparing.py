@@ -123,9 +123,10 @@ def compare(
     An error is relative to the norm of the correct result.
 
     Args:
-        run: The program, with its regions: forward, and backward if you want to compare gradients. If it returns
-            tensors, these are its results; otherwise the results are all values that no op reads. It must do the same
-            at each call, with the same batch, and must not call an optimizer, because weights are not restored.
+        run: The program, with its regions: forward, and backward if you want to compare gradients. Its results are the
+            tensors that it returns, or if it returns none, the values that no op reads. Gradients that backward
+            computes are results as well. It must do the same at each call, with the same batch, and must not call an
+            optimizer, because weights are not restored.
         model: Calls are named after its modules. Its buffers and gradients are restored.
         reference: A value for :class:`polycast.Policy`. In the second run it takes precedence over all other policies.
             "float32" runs every op that the built-in policy lists in float32.

@@ -60,9 +60,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     to find the call that loses the number, and a rule that avoids the loss. A rule is printed only if it was tried.
 
     A step that a scaler skips because of an overflow in backward is not a finding, unless it skips 16 steps in a row.
-    Intended infinities, as in ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
-    result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, as ``log(0)``, are findings
-    only if a result, a gradient or a weight is non-finite. Compiled code is not seen.
+    Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
+    result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, such as ``log(0)``, are
+    findings only if a result, a gradient or a weight is non-finite. Compiled code is not seen.
 
     Args:
         model: Calls are named after its modules.

@@ -66,11 +66,13 @@ def diff(one: str, other: str, device: str | None = None) -> str:
 def _side(name: str) -> Release:
     if name == BUILT_IN_NAME:
         return side_of(name)
-    if is_release(name):  # unlike Policy(name), it has ops that the installed PyTorch lacks
+    if is_release(name):  # find() also returns the ops that the installed PyTorch lacks, which Policy(name) omits
         return find(name)
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; policy files end in .yaml"
-        raise ValueError(f"expected {BUILT_IN_NAME}, a release, a category or a policy file, got '{name}'{close}")
+        raise ValueError(
+            f"policy: expected {BUILT_IN_NAME}, a release, a category or a policy file, got '{name}'{close}"
+        )
     return side_of(name, Policy(name).by_overload())
 
 

@@ -37,12 +37,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         return yaml.load(Path(file).read_text(encoding="utf-8"), Loader=_Loader)
     except UnicodeDecodeError:
-        what, remedy = "not UTF-8 text", "save it as UTF-8"
+        what, remedy = "expected UTF-8 text, got other bytes", "save the file as UTF-8"
     except (OSError, ValueError) as error:
         cause = (getattr(error, "strerror", None) or str(error)).lower()
         what, remedy = f"cannot be read: {cause}", "name a readable file"
     except RecursionError:
-        what, remedy = "nested too deep", "write rules as in {softmax: {cuda: fp32}}"
+        what, remedy = "the file is nested too deeply", "write rules as in {softmax: {cuda: fp32}}"
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f"line {mark.line + 1}"

@@ -206,8 +206,8 @@ class _Reader:
         for device, one, other in zip(DEVICES_LIKE, earlier, row, strict=True):
             if one and other and one.category != other.category and one.source not in reported:
                 reported.add(one.source)
-                what = f"gives '{shown(key)}' {other.category} on {device}, but {one.source} gives it {one.category}"
-                also = "" if "." in key else ", or make one a rule for an overload, which overrides the other"
+                what = f"'{shown(key)}' is {other.category} on {device} here, and {one.category} by {one.source}"
+                also = "" if "." in key else ", or name one overload, whose rule overrides the rule of its op"
                 self.report(path, what, f"remove one of the two rules{also}")
         return overlaid(row, earlier)
 

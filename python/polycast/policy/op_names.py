@@ -29,7 +29,7 @@ _FUNCTIONS = {
 }
 # Modules with functions that have the name of one op, but may run others.
 _NAMESAKES = ("torch", "torch.Tensor", "torch.nn.functional")
-# The names that programs use for these modules.
+# The abbreviations that programs use for modules.
 _SHORT = {"F.": "torch.nn.functional.", "nn.": "torch.nn.", "Tensor.": "torch.Tensor.", "aten.": ATEN}
 
 

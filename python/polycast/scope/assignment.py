@@ -178,11 +178,11 @@ def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy 
         if isinstance(modules[name], torch.jit.ScriptModule):
             cause, remedy = "torch.jit compiled it", "use torch.compile, which follows rules"
         elif reader is not None and chosen.get(modules[reader]) != chosen[modules[name]]:
-            cause, remedy = f"'{reader}' reads its weights", f"give the rules to '{reader}'"
+            cause, remedy = f"'{reader}' reads the weights of '{name}'", f"give the rules to '{reader}'"
         else:
             continue
-        what = f"the forward of module '{name}' never runs, because {cause}, so no rule can apply in it"
-        problems.append(Problem(file, name, what, f"{remedy}, or remove its rules: '{name}': None"))
+        what = f"rules of module '{name}' would have no effect: its forward never runs, because {cause}"
+        problems.append(Problem(file, name, what, f"{remedy}, or remove them: '{name}': None"))
     return problems
 
 

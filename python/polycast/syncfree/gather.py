@@ -1,4 +1,4 @@
-"""Gathers the tensors of an optimizer's groups into the lists that operators require, as torch.optim does.
+"""The lists of tensors that operators require, gathered from an optimizer's groups as by torch.optim.
 
 Note [Why are lists of tensors checked in C++?]
 

@@ -2,7 +2,7 @@
 
 These kernels skip if ``found_inf`` is 1, have one divisor, and write the divided gradients back. They require lists of
 one dtype and one layout: for other gradients or state a step uses copies. Meta and fake tensors have no values, so a
-step only raises their versions.
+step only increments their versions.
 
 Status: tested with tensors on the CPU, and with fake tensors of cuda. No accelerator has run it yet.
 """
