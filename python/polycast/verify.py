@@ -91,7 +91,11 @@ class Verification:
         return _counts(self.checks) + (f"; failed on {self.device_type}: {names}" if names else "")
 
 
-def verify(device: str | torch.device | None = None, parts: Iterable[str] = tuple(DESCRIPTIONS)) -> Verification:
+def verify(
+    device: str | torch.device | None = None,
+    parts: Iterable[str] = tuple(DESCRIPTIONS),
+    progress: Callable[[str, str], object] = lambda _, __: None,
+) -> Verification:
     """Check polycast on a device, with real tensors.
 
     - rules: each op with a built-in rule for the device returns the values that it returns if its inputs are cast by
@@ -106,6 +110,7 @@ def verify(device: str | torch.device | None = None, parts: Iterable[str] = tupl
         device: A device type, such as "cuda"; an index is ignored. None selects the current accelerator, or the
             CPU if there is none.
         parts: The parts to check.
+        progress: Called with the part and the name of each check before it runs.
 
     Returns:
         The results, and the facts for a bug report.
@@ -135,6 +140,7 @@ def verify(device: str | torch.device | None = None, parts: Iterable[str] = tupl
         found = Verification(device_type, {"device": f"{device_type}, which has {rules}", **facts()})
         for part in chosen:
             for name, check in PARTS[part](device_type):
+                progress(part, name)
                 found.checks.append(Check(part, name, *without_warnings(partial(_attempt, check))))
     return found
 

@@ -138,7 +138,12 @@ def _add_verify(parser: ArgumentParser) -> None:
 
 
 def _verify(options: Namespace) -> int:
-    found = verify(options.device, options.parts or DESCRIPTIONS)
+    def show(text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text:.78}", end="", file=sys.stderr, flush=True)
+
+    found = verify(options.device, options.parts or DESCRIPTIONS, lambda part, check: show(f"{part}: {check}"))
+    show("")
     print(found)
     return 1 if found.failed else 0
 
