@@ -34,9 +34,9 @@ CASES = {
     "cat: promote": "torch.cat(mixed)",
     "mse_loss: to float32": "torch.nn.functional.mse_loss(low, low)",
 }
-# Statements, the op whose rule runs it in the dtype of the region, the nanoseconds that the policy may add to a call,
-# and whether the other side is in a region. An op that the base does not list has a kernel while a policy names it, in
-# regions without that policy too: so the other side is in none, where the op goes the way of a region of torch's.
+# The statement, the op that the policy names, the nanoseconds that the policy may add to a call, and whether the
+# baseline is in a region. While any policy names an op that the built-in rules omit, the op has a kernel in every
+# region. So its baseline runs outside of regions, where the op takes the path of a PyTorch region.
 POLICY_CASES = {
     "mm: a rule of its own": ("torch.mm(low, low)", "mm", 50, True),
     "mm: another op's rule": ("torch.mm(low, low)", "softmax", 50, True),
@@ -47,7 +47,7 @@ POLICY_CASES = {
 def tensors() -> dict[str, object]:
     """Return the tensors of the cases.
 
-    The weight is a leaf, whose cast is shared; full is not, and is cast each time.
+    The weight is a leaf, so its cast is shared. ``full`` is not a leaf, so it is cast each time.
     """
     weight = torch.rand(8, 8, requires_grad=True)
     full, low = weight * 1, torch.rand(8, 8, dtype=torch.bfloat16)

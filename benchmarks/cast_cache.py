@@ -22,23 +22,23 @@ from torchvision.models.resnet import resnet18
 from benchmarks.side_by_side import finish, interleave, looped, ratio
 
 LOOP_SECONDS = 0.05
-Case = tuple[str, dict[str, Callable[[], object]]]  # what is done, and each way to do it
+Case = tuple[str, dict[str, Callable[[], object]]]  # the title of the case, and a function for each variant
 
 
 def mlp() -> nn.Module:
-    """Four linear layers of 2048."""
+    """Return four linear layers of width 2048."""
     return nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(2048, 2048), nn.ReLU())))
 
 
 def resnet() -> nn.Module:
-    """ResNet-18 for images of 32 x 32."""
+    """Return a ResNet-18 for images of 32 x 32."""
     model: nn.Module = resnet18(num_classes=10)
     model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
     return model
 
 
 def transformer() -> nn.Module:
-    """Six layers of 512, without dropout."""
+    """Return a transformer of six layers of width 512, without dropout."""
     layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=0.0, batch_first=True)
     return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
 
@@ -74,7 +74,7 @@ def adapted(model: nn.Module) -> nn.Module:
 
 
 def inference(name: str, batch: int, device: str) -> Case:
-    """A region for each batch, without gradients."""
+    """Return the variants of inference without gradients, with a region for each batch."""
     model = MODELS[name]().eval().to(device)
     low, kept = deepcopy(model).bfloat16(), deepcopy(model)
     cast_cache.keep(kept)
@@ -104,7 +104,7 @@ def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
 
 
 def training(name: str, batch: int, device: str, adapters: bool = False) -> Case:
-    """Ordinary training of every weight, or low-rank adapters over the frozen weights of every linear layer."""
+    """Return a training step of each variant: of every weight, or of low-rank adapters over frozen linear layers."""
     model, x = MODELS[name](), inputs(name, batch).to(device)
     models = {way: deepcopy(model).to(device) for way in ("stock", "polycast")}
     if adapters:
@@ -134,7 +134,7 @@ def seconds(run: Callable[[], object], way: str, device: str, number: int) -> fl
         finish(device)
         start = perf_counter()
         for _ in range(number):
-            out = run()  # XLA computes only what a variable holds
+            out = run()  # XLA computes only results that a variable refers to
             finish(device)
             del out
         return (perf_counter() - start) / number
@@ -166,12 +166,12 @@ def main() -> None:
         parser.error(f"--rounds {options.rounds}: give 1 or more")
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
-        import torch_xla  # noqa: F401 -- brings the device
+        import torch_xla  # noqa: F401 -- registers the device
     for make in cases(options.device):
         case = make()
         if options.only in case[0]:
             measure(case, options.rounds, options.device)
-        del case  # lets the models go
+        del case  # frees the models
         gc.collect()
 
 

@@ -1,8 +1,8 @@
 """The time of a step of polycast's optimizers, compared with torch.optim and torch_xla.
 
     python -m benchmarks.optimizers                 # AdamW on the CPU
-    python -m benchmarks.optimizers --whole         # with all that follows backward in mixed precision training
-    python -m benchmarks.optimizers --whole --route composition    # by PyTorch's own kernels for lists, as on cuda
+    python -m benchmarks.optimizers --whole         # everything after backward in mixed precision training
+    python -m benchmarks.optimizers --whole --route composition    # with PyTorch's own kernels for lists, as on cuda
     python -m benchmarks.optimizers --workload 64x1M 4000x64 --rounds 12
     python -m benchmarks.optimizers --device cuda   # or another device type of PyTorch
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
@@ -47,7 +47,7 @@ IMPLEMENTATIONS: dict[str, dict[str, Any]] = {
     "torch foreach": {"foreach": True},
     "torch for-loop": {"foreach": False},
 }
-# The name in each package, how many elements a step moves for each of the parameters', and options.
+# The name of the class, the elements that a step moves for each element of the parameters, and options.
 ALGORITHMS: dict[str, tuple[str, int, dict[str, float]]] = {
     "adamw": ("AdamW", 7, {}),
     "adam": ("Adam", 7, {}),
@@ -56,7 +56,7 @@ ALGORITHMS: dict[str, tuple[str, int, dict[str, float]]] = {
 
 
 def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_norm: float) -> Callable[[], None]:
-    """Return the calls after backward: of polycast's scaler for its optimizers, else of PyTorch's scaler."""
+    """Return the calls after backward: of polycast's scaler for its optimizers, otherwise of PyTorch's scaler."""
     is_ours, device = isinstance(optimizer, SyncFreeOptimizer), params[0].device
     scaler: Any = (polycast.GradScaler if is_ours else GradScaler)(
         device.type, init_scale=1.0, growth_interval=2**31 - 1

@@ -25,8 +25,8 @@ WARM_UP = 3
 STREAM_ELEMENTS = 64 * 2**20
 
 Measure: TypeAlias = Callable[[], float]  # the seconds of one call
-Record: TypeAlias = list[float]  # those of every round
-Contestants: TypeAlias = dict[str, Callable[[], Callable[[], object]]]  # what makes each, and returns a call of it
+Record: TypeAlias = list[float]  # the seconds of every round
+Contestants: TypeAlias = dict[str, Callable[[], Callable[[], object]]]  # functions that create a call
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
@@ -80,7 +80,7 @@ def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
 
 
 def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Measure:
-    """Return a measurement with a function that runs the code so many times, and returns the seconds of one run.
+    """Return a measurement of a loop, which repeats code as often as requested and returns the seconds of one run.
 
     A trial run determines the number of repetitions for the requested duration.
     """
@@ -89,7 +89,7 @@ def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Meas
 
 
 def interleave(measures: Mapping[str, Measure], rounds: int) -> dict[str, Record]:
-    """Measure each implementation once per round, each first equally often, with the garbage collector off."""
+    """Measure each implementation once per round in rotating order, with the garbage collector off."""
     records: dict[str, Record] = {name: [] for name in measures}
     names = list(measures)
     gc.collect()
@@ -105,7 +105,7 @@ def interleave(measures: Mapping[str, Measure], rounds: int) -> dict[str, Record
 
 
 def machine(device: str = "cpu") -> str:
-    """Print the machine of the measurements."""
+    """Return a description of the machine of the measurements."""
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     busy = " (too busy for figures to rely on)" if load > cores / 2 else ""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
@@ -126,7 +126,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 class Workload(NamedTuple):
-    """The parameters of a model, computed from its published numbers, or as many tensors of one shape."""
+    """The parameters of a model, computed from its published numbers, or a number of tensors of one shape."""
 
     title: str
     shapes: Shapes
@@ -150,10 +150,10 @@ class Workload(NamedTuple):
 
 
 def resnet_50() -> Shapes:
-    """Kaiming He and others: Deep residual learning for image recognition, 2015, table 1, in torchvision's order."""
+    """Return the shapes of ResNet-50 in torchvision. Source: He and others, Deep residual learning, 2015, table 1."""
 
     def convolution(before: int, after: int, kernel: int) -> Shapes:
-        return (after, before, kernel, kernel), (after,), (after,)  # without bias, and its batch normalization
+        return (after, before, kernel, kernel), (after,), (after,)  # convolution without bias, batch normalization
 
     shapes, channels = [*convolution(3, 64, 7)], 64
     for stage, count in enumerate((3, 4, 6, 3)):
@@ -168,7 +168,7 @@ def resnet_50() -> Shapes:
 
 
 def gpt(vocabulary: int = 50257, context: int = 1024, width: int = 768, layers: int = 12) -> Shapes:
-    """Return the shapes of a GPT-2, its smallest by default; the output shares the weight of the embedding.
+    """Return the shapes of a GPT-2, by default the smallest; its output layer shares the weight of the embedding.
 
     Source: Alec Radford and others: Language models are unsupervised multitask learners, 2019, table 2, and the code
     released with it, whose linear layers store transposed weights.
@@ -187,13 +187,13 @@ WORKLOADS = {
     "4000x64": Workload("4000 x 64", ((64,),) * 4000),
     "64x1M-bf16": Workload("64 x 1M bf16", ((MEBI,),) * 64, torch.bfloat16),
 }
-# Small enough that XLA compiles and runs them on the CPU in seconds.
+# Workloads that XLA compiles and runs on the CPU in seconds.
 XLA_WORKLOADS = {
     "20x256x256": Workload("20 x 256x256", ((256, 256),) * 20),
     "100x256x256": Workload("100 x 256x256", ((256, 256),) * 100),
     "transformer": Workload("transformer", gpt(vocabulary=1000, context=128, width=128, layers=4)),
 }
-assert (WORKLOADS["resnet50"].elements, WORKLOADS["gpt2"].elements) == (25_557_032, 124_439_808)  # as published
+assert (WORKLOADS["resnet50"].elements, WORKLOADS["gpt2"].elements) == (25_557_032, 124_439_808)  # published numbers
 
 
 def new_parser(description: str | None) -> ArgumentParser:
@@ -230,10 +230,10 @@ def measure(
 ) -> dict[str, Spread]:
     """Measure one workload and print its table: medians, ratios to PyTorch's best, bandwidths; return the ratios.
 
-    The implementations are "polycast", and PyTorch's with the best first. Each has to move so many elements for each
-    element of the workload. The bandwidths of copy and triad over three tensors represent the machine's. Source: John
-    D. McCalpin: STREAM, sustainable memory bandwidth in high performance computers, whose count this is: a write counts
-    once, although a cache may read the line before.
+    The implementations are "polycast" and PyTorch's, of which the best is first. A step has to move `elements_moved`
+    elements for each element of the workload. Copy and triad over three tensors measure the machine's bandwidth. Their
+    bytes are counted as in John D. McCalpin: STREAM, sustainable memory bandwidth in high performance computers: a
+    write counts once, although a cache may read the line first.
     """
     measures = {name: timed(make(), device) for name, make in contestants.items()}
     if device != "xla":
@@ -256,7 +256,7 @@ def measure(
 
 
 def compare(title: str, targets: Mapping[str, float], reports: Mapping[str, Callable[[], dict[str, Spread]]]) -> None:
-    """Run the report of each workload, which prints a table, then print all ratios, and whether they suffice."""
+    """Run the report of each workload, which prints a table; then print all ratios and the verdicts."""
     torch.manual_seed(0)
     results = {label: report() for label, report in reports.items()}
     names = list(next(iter(results.values())))

@@ -14,7 +14,7 @@ from torch.nn.functional import mse_loss, sigmoid, silu
 
 @torch.library.custom_op("mylib::swiglu", mutates_args=())
 def swiglu(x: Tensor, gate: Tensor) -> Tensor:
-    """Return ``x * silu(gate)``. An example of a kernel that requires two tensors of one dtype, as most do."""
+    """Return ``x * silu(gate)``. Like most kernels, this one requires that its tensors have one dtype."""
     if x.dtype != gate.dtype:
         raise TypeError(f"swiglu: x is {x.dtype} and gate is {gate.dtype}")
     return x * silu(gate)
@@ -44,7 +44,7 @@ class Gated(nn.Module):
         self.norm, self.gate, self.last = nn.LayerNorm(64), nn.Linear(64, 64), nn.Linear(64, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.norm(x)  # in float32, and the gate in bfloat16
+        x = self.norm(x)  # the norm returns float32, and the gate bfloat16
         return self.last(swiglu(x, self.gate(x)))  # type: ignore[no-any-return]
 
 

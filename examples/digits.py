@@ -1,8 +1,8 @@
-"""Train a small convolutional model on handwritten digits, in float32 and under autocast, and compare both.
+"""A small convolutional model that is trained on handwritten digits in float32 and under autocast, and a comparison.
 
 The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and see the same
-batches. They run on XLA:CPU, or on the XLA device that PJRT_DEVICE names; without torch_xla on the accelerator that
-torch finds, or on the CPU. `--device` names another one.
+batches. They use XLA:CPU, or the XLA device that PJRT_DEVICE names. Without torch_xla they use the accelerator that
+PyTorch finds, or the CPU. `--device` selects another device.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-if __name__ == "__main__":  # before the imports, which take seconds, so that Ctrl-C prints one line during them as well
+if __name__ == "__main__":  # set before the slow imports, so that Ctrl-C prints one line during them as well
     signal.signal(signal.SIGINT, lambda *_: sys.exit("\nStopped."))
 
 import polycast
@@ -46,9 +46,9 @@ def best_device() -> str:
 def open_device(name: str) -> torch.device:
     """Return the device. XLA runs on the CPU unless PJRT_DEVICE names another device."""
     if name == "xla":
-        os.environ.setdefault("PJRT_DEVICE", "CPU")  # without it torch_xla chooses, and warns
+        os.environ.setdefault("PJRT_DEVICE", "CPU")  # otherwise torch_xla chooses a device and warns
         import torch_xla  # noqa: F401 -- registers the device
-    torch.empty(0, device=name)  # raises where there is no such device
+    torch.empty(0, device=name)  # raises if the device does not exist
     return torch.device(name)
 
 
@@ -79,7 +79,7 @@ class Digits:
     labels: Tensor
 
     def batches(self, order: Tensor) -> list["Digits"]:
-        """Return full batches of the digits, in this order. A batch of another size would be compiled separately."""
+        """Return full batches of the digits, in this order. XLA would compile a batch of another size separately."""
         order = order[: len(order) // BATCH * BATCH].to(self.labels.device)
         return list(map(Digits, torch.split(self.images[order], BATCH), torch.split(self.labels[order], BATCH)))
 

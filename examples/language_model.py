@@ -1,6 +1,6 @@
-"""Train a small transformer on the source of a Python module, and let it generate code.
+"""A small transformer that is trained on the source of a Python module, and then generates code.
 
-It needs matplotlib and tqdm.
+The program needs matplotlib and tqdm.
 """
 
 import argparse

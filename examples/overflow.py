@@ -6,8 +6,8 @@ import polycast
 import torch
 from torch import Tensor, nn
 
-# In float16 the square of a value above 256 is infinite. The rules make linear and matmul run in float16 also on XLA,
-# whose regions are bfloat16. There is no overflow where the compiler uses float32 within a fusion, as on XLA:CPU.
+# In float16 the square of a value above 256 is infinite. The rules make linear and matmul run in float16 on XLA as
+# well, where regions use bfloat16. Nothing overflows if the compiler uses float32 within a fusion, as on XLA:CPU.
 half = polycast.Policy({"linear": "float16", "matmul": "float16"})
 fixed = half | polycast.Policy({"square": "fp32"})
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
@@ -31,7 +31,7 @@ class Transformer(nn.Module):
         return scores
 
 
-for name, policy in (("all in float16", half), ("with the rule", fixed)):  # counts the first of 16 tokens
+for name, policy in (("all in float16", half), ("with the rule", fixed)):  # the model counts copies of the first token
     torch.manual_seed(0)
     model, losses, batches = Transformer().to(device), [], [torch.randint(8, (64, 16)) for _ in range(50)]
     optimizer, scaler = polycast.syncfree.AdamW(model.parameters(), lr=0.005), polycast.GradScaler(device)

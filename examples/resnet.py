@@ -1,6 +1,6 @@
-"""Train a ResNet on handwritten digits in lower precision: `python examples/resnet.py --dtype float16`.
+"""A ResNet that is trained on handwritten digits in lower precision: `python examples/resnet.py --dtype float16`.
 
-The digits are scikit-learn's. It needs torchvision, scikit-learn, matplotlib and tqdm.
+The digits are scikit-learn's. The program needs torchvision, scikit-learn, matplotlib and tqdm.
 """
 
 import argparse

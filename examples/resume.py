@@ -1,7 +1,7 @@
 """A training run that can be killed at any time: the resumed run ends bit for bit like an uninterrupted one.
 
-The checkpoint has all state that the next step depends on: weights, optimizer, scaler, schedule and random numbers.
-It needs matplotlib and tqdm.
+The checkpoint has all state that the next step depends on: weights, optimizer, scaler, schedule and random numbers. The
+program needs matplotlib and tqdm.
 """
 
 import argparse
@@ -25,7 +25,7 @@ options = parser.parse_args()
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Dropout(0.1), nn.Linear(64, 2))
 optimizer = polycast.syncfree.AdamW(model.parameters(), lr=0.01)
-scaler = polycast.GradScaler("cpu", init_scale=2.0**24)  # so large that the first steps are skipped
+scaler = polycast.GradScaler("cpu", init_scale=2.0**24)  # a scale at which the first steps overflow and are skipped
 schedule = polycast.SkipAwareLR(optimizer, lambda taken: (1 + torch.cos(taken * math.pi / options.steps)) / 2, scaler)
 parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "scaler": scaler, "schedule": schedule}
 losses: list[float] = []

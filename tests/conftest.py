@@ -19,9 +19,9 @@ from tests.support.recorded_errors import RecordedError
 from tests.support.sharded import world
 
 if find_spec("numpy") is None:
-    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # issued in the processes of a test
-os.environ.pop("COLUMNS", None)  # which the processes of a test run in parallel are given
-# A shell has the jobs in its background ignore these, which tests send.
+    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # the processes of tests issue it
+os.environ.pop("COLUMNS", None)  # parallel test processes inherit it
+# Background jobs of a shell ignore these signals, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _chosen: list[str] = []
@@ -51,9 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of real_device, or of kernels, once for each device type on which tensors run for real here.
+    """Run a test of real_device or of kernels once for each device type that runs real tensors on this machine.
 
-    A test with the fixture real_case runs for each rule of the device of the policy that the device type is.
+    A test with the fixture real_case runs once for each rule that the policy has for the device type.
     """
     if "real_case" in metafunc.fixturenames:
         pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]
@@ -81,26 +81,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A torch device type on which tensors run for real here, with the policy's kernels."""
+    """A device type that runs real tensors on this machine, with the policy's kernels installed."""
     with polycast.install(request.param):
         yield request.param
 
 
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """The kernels of steps: on the CPU ours, and then the ones for devices without ours; on a device, its own."""
+    """The kernels of steps: on the CPU one of PATHS, on another device its own."""
     with PATHS[request.param.path]():
         yield request.param
 
 
 @pytest.fixture
 def operators(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """The kernels of operators: as `kernels`, but only one of the paths that do not use ours."""
+    """The kernels of operators: like `kernels`, but only one of the CPU paths that do not use polycast's kernels."""
     with PATHS[request.param.path]():
         yield request.param
 
 
-# The modules that tests use where they are installed.
+# Optional modules, which tests use if they are installed.
 OPTIONAL = {"hypothesis", "numpy", "transformers"}
 
 
@@ -155,7 +155,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def fill_memory() -> Iterator[None]:
-    """Make torch fill the memory of new CPU tensors."""
+    """Make PyTorch fill the memory of new CPU tensors."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(False)

@@ -1,6 +1,6 @@
 """Accelerate with our scaler: train, clip, skip, save, be killed, resume.
 
-If torch_xla is installed, run with USE_TORCH_XLA=0. Otherwise Accelerate uses the XLA device, also with cpu=True.
+If torch_xla is installed, run with USE_TORCH_XLA=0. Otherwise Accelerate uses the XLA device, even with cpu=True.
 """
 
 import os
@@ -34,7 +34,7 @@ def train(folder: Path) -> None:
         accelerator.backward(loss * (float("inf") if number == 10 else 1))
         accelerator.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        schedule.step()  # does not advance if the step was skipped
+        schedule.step()  # the schedule does not advance after a skipped step
         optimizer.zero_grad()
         if optimizer.step_was_skipped or number == 39:
             print(f"step {number}: loss {loss.item():.3f}, skipped {optimizer.step_was_skipped}")

@@ -1,7 +1,6 @@
 """The Trainer of transformers with our scaler: train, clip, skip, save, be killed, resume.
 
-If torch_xla is installed, run with USE_TORCH_XLA=0. Otherwise the Trainer uses the XLA device, also with
-use_cpu=True.
+If torch_xla is installed, run with USE_TORCH_XLA=0. Otherwise the Trainer uses the XLA device, even with use_cpu=True.
 """
 
 import os

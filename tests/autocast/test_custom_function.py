@@ -71,7 +71,7 @@ Style = Callable[..., Function]
 @pytest.mark.parametrize(
     ("device", "enabled", "cast_inputs", "output", "backward"),
     [
-        # Autocasting in backward, or the product of float32 and bfloat16 would raise.
+        # Backward runs under autocast. Otherwise the product of float32 and bfloat16 would raise.
         ("cpu", True, None, BF16, (True, BF16, [F32, F32])),
         ("cpu", True, HALF, HALF, (False, BF16, [HALF, HALF])),
         ("cpu", False, None, F32, (False, BF16, [F32, F32])),
@@ -90,7 +90,7 @@ def test_backward_runs_under_the_state_of_forward(
     with polycast.autocast(device, enabled=enabled):
         result = style(cast_inputs).apply(a, b)
     assert result.dtype is output
-    with polycast.autocast(device, enabled=not enabled):  # of no influence
+    with polycast.autocast(device, enabled=not enabled):  # this region has no effect on backward
         result.sum().backward()
     assert seen == [backward]
     assert a.grad is not None
@@ -105,7 +105,7 @@ class Pair(NamedTuple):
 
 
 def dtypes(value: Any) -> Any:
-    """Return a nested value with the dtype of each tensor in its place."""
+    """Return a nested value in which dtypes replace the tensors."""
     return tree_map_only(torch.Tensor, lambda tensor: tensor.dtype, value)
 
 
@@ -129,7 +129,7 @@ def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:
         host, accelerator, shape = (torch.ones(2, device=device) for device in ("cpu", "xpu", "meta"))
         assert forward(host, accelerator) == (F32, HALF)
         assert forward(shape, accelerator) == (F32, HALF)
-        assert forward(host, shape) == (F32, F32)  # no region on the CPU
+        assert forward(host, shape) == (F32, F32)  # the CPU has no region
 
 
 def test_setup_context_gets_the_output_that_forward_returned() -> None:
@@ -169,7 +169,7 @@ def test_function_transforms_accept_the_form_with_setup_context(cast_inputs: tor
 
 @STYLES
 @pytest.mark.parametrize("cast_inputs", [None, HALF])
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # by dynamo
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo causes the warning
 def test_compiled_functions_match_eager_ones(style: Style, cast_inputs: torch.dtype | None) -> None:
     function = style(cast_inputs)
 
@@ -193,7 +193,7 @@ def test_compiled_functions_match_eager_ones(style: Style, cast_inputs: torch.dt
 def test_custom_functions_with_a_device_type_give_the_results_of_torch_amp(
     device_type: str, cast_inputs: torch.dtype | None
 ) -> None:
-    """Also if the device type is not the one of the active region."""
+    """The device type need not be the type of the active region."""
 
     def outcome(library: Any) -> list[Any]:
         pair: list[Any] = [torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0)]

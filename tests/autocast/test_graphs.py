@@ -27,7 +27,7 @@ from tests.support.properties import examples
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"
-# The devices that torch, or torch_xla, has kernels for, and whose fake tensors carry an autocast key.
+# The devices for which PyTorch or torch_xla has kernels, and whose fake tensors have an autocast key.
 WITH_KERNELS = ["cpu", "cuda", "xpu", "mps", "mtia", *(["xla"] if HAS_XLA else [])]
 EVERYWHERE = [case for case in CASES if case.device in WITH_KERNELS and case.name not in WITHOUT_SAMPLE]
 ON_HOST = [case for case in EVERYWHERE if case.device == HOST]
@@ -41,7 +41,7 @@ pytestmark = [
 
 
 class Traced(NamedTuple):
-    """An op on a device, with a lower precision, the dtypes of its inputs in rotation, and their sizes."""
+    """An op on a device, its lower precision, the rotated dtypes of its inputs, and whether sizes are symbolic."""
 
     case: Case
     lower: torch.dtype
@@ -78,12 +78,12 @@ def graph(op: Traced) -> Graph | str:
     sample = arguments(op.case.name, Make(HOST, *op.given))
     leaves = [index for index, tensor in enumerate(tensors(sample)) if tensor.is_floating_point()]
     found = _graph(op, leaves if op.backward else [])
-    # Where an op has no derivative for one of its inputs, it has one for its first, or none.
+    # An op that lacks a derivative for one of its inputs has a derivative for its first input, or none at all.
     return _graph(op, leaves[:1]) if op.backward and isinstance(found, str) else found
 
 
 class _EndError(Exception):
-    """Carries the graph out of a trace, because the graph need not be compiled."""
+    """An exception that carries the graph out of a trace, because the graph need not be compiled."""
 
 
 def _end(module: GraphModule, *_: Any, **__: Any) -> Any:
@@ -92,7 +92,7 @@ def _end(module: GraphModule, *_: Any, **__: Any) -> Any:
 
 def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     sample = arguments(op.case.name, Make(HOST, *op.given))
-    # With an environment for sizes, as torch.compile always has one, tracing goes through the Python dispatcher.
+    # torch.compile always has an environment for sizes. With it, tracing goes through the Python dispatcher.
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not op.dynamic, allow_non_fake_inputs=True)
     mode.cache_clear()  # a tensor that a backward returns twice may be returned once if it comes from the cache
 
@@ -111,7 +111,7 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     except _EndError as traced:
         found: Graph = traced.args[0]
         return found
-    except Exception as error:  # any error of a tracer
+    except Exception as error:  # a tracer may raise any error
         return f"{type(error).__name__}: {error}".splitlines()[0]
     raise AssertionError(f"{op} was not traced")
 

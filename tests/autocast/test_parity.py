@@ -40,16 +40,16 @@ from tests.support.properties import TIMES
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 GIVEN = ((F32,), (BF16, F32), (HALF,), (BF16,), (HALF, F32), (F32, BF16), (HALF, BF16))
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
-# The samples that only a GPU, or a fake one, can run.
+# The ops whose samples only a GPU, or a fake GPU, can run.
 WITHOUT_CPU_KERNEL = {"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_lstm_cell"}
 # Calls that a backend cannot run, in a region or outside of one.
 CANNOT_RUN = {
     ("xla", "conv_tbc"): "torch_xla returns the bias of conv_tbc, whatever the input",
 }
-# XLA compiles a loop for each call and gradient of these, for ten seconds.
+# XLA compiles a loop for each call and gradient of these ops, which takes ten seconds.
 SLOW_ON_XLA = {"svd", "linalg_svd"}
-# linalg_lstsq has LAPACK read unwritten pivots, so its results depend on old memory. Where torch is asked
-# for determinism it fills new memory, and warns of ops that keep none of it.
+# linalg_lstsq lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode PyTorch
+# fills new memory, and warns of ops that have no deterministic implementation.
 pytestmark = [
     pytest.mark.usefixtures("fill_memory"),
     pytest.mark.filterwarnings("ignore:.* does not have a deterministic implementation:UserWarning"),
@@ -65,7 +65,7 @@ def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_cas
         pytest.skip(reason)
     if real_device == "xla" and case.op in SLOW_ON_XLA and TIMES == 1:
         pytest.skip("it compiles for ten seconds; TIMES=2 runs it")
-    given = GIVEN[:2] if real_device == "xla" else GIVEN  # each compiles there
+    given = GIVEN[:2] if real_device == "xla" else GIVEN  # XLA compiles each combination
     cells = list(itertools.product(lower_precision(real_device), given))
     if casts_by_itself(real_device):
         with polycast.uninstall():

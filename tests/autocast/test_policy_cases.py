@@ -59,7 +59,7 @@ def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
     (active,) = [line for line in dump.splitlines() if line.startswith(key)]
     assert active.startswith(f"{key} polycast: {case.category} on {device}, from policy.yaml")
     if not is_reachable(device) or case.is_named:
-        return  # fake tensors carry no autocast key, or are passed with names: only the registration can be seen
+        return  # without an autocast key, or with named tensors, only the registration can be checked
     for lower in _extension.DEVICES[device].lower_precision:
         if case.category == "banned":
             (message,) = {rule.message for rule in POLICY.rules() if rule.op == case.op and rule.message}
@@ -69,7 +69,7 @@ def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
         every = lower == _extension.DEVICES[device].lower_precision[0] or case.category in SETS_A_DTYPE
         for given in (*FEW, *MORE, *([narrow, F32] for narrow in narrow_types(device))) if every else FEW:
             check_call(case, given, lower)
-        if case.category == "fp32_set_opt_dtype":  # a dtype of the user's is respected
+        if case.category == "fp32_set_opt_dtype":  # a dtype that the user passes is respected
             assert call(case, [F32], lower, dtype=HALF)[1].dtypes == [HALF]
 
 

@@ -26,15 +26,15 @@ from tests.support.probe import (
 from tests.support.samples.public import ARGUMENTS, composites, prepare
 
 HERE = {case.op for case in ALL_CASES}  # some ops belong to other releases
-# An op without a sample goes by its own name, by which test_policy_cases.py calls it.
+# Ops without a sample are omitted, because test_policy_cases.py calls them by their own names.
 NAMES = [(op.name, name) for op in POLICY.ops if op.name in HERE - WITHOUT_SAMPLE.keys() for name in op.public]
-# A named tensor does not get as far as a probe, and a banned op arrives nowhere.
+# A call with named tensors does not reach a probe, and a banned op raises before it reaches one.
 LISTED = [case for case in ALL_CASES if not case.is_named and case.category != "banned"]
 REACHED = [device for device in DEVICES if is_here(device) or is_reachable(device)]
 
 
 def test_every_public_name_reaches_its_op() -> None:
-    """On some devices a name reaches another listed op, so one device is enough."""
+    """On some devices a name reaches another listed op, so it suffices that the name reaches its op on one device."""
     left: dict[tuple[str, str], object] = dict.fromkeys(NAMES)
     for device in REACHED:
         for (op, name), arrived in arrivals(device, [*left]).items():
@@ -64,13 +64,13 @@ def first_reached(call: Callable[[], object]) -> str:
         call()
     except ReachedError as reached:
         return reached.name.partition(".")[0]
-    except Exception as error:  # the names that are wrong are reported together
+    except Exception as error:  # the failing names are reported together
         return f"{type(error).__name__}: {error}"
     return "no listed op"
 
 
 @pytest.mark.skipif(not HAS_XLA, reason="releases of torch differ in how they compose; the reference has torch_xla")
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # of a recurrent cell on a GPU
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # a recurrent cell on a GPU warns
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):
@@ -81,10 +81,10 @@ def test_composites_run_the_ops_that_the_policy_lists() -> None:
                 with (
                     region(device, torch.bfloat16),
                     suppress(RuntimeError, AssertionError),
-                ):  # without the device, most go a part of the way
+                ):  # without the device, most calls fail after some of their ops
                     call()
                 found.setdefault(name, set()).update(op.partition(".")[0] for op in ops)
-    policy = {name: {*ops} - {"_cudnn_rnn"} for name, ops in POLICY.composites}  # only a GPU would come to that
+    policy = {name: {*ops} - {"_cudnn_rnn"} for name, ops in POLICY.composites}  # only a GPU reaches _cudnn_rnn
     listed = {name: {op.name for op in POLICY.ops if name in op.public} for name in policy}
     assert {name: ops - listed[name] for name, ops in found.items()} == policy
 
@@ -97,7 +97,7 @@ def test_documented_aliases_of_public_names_are_listed() -> None:
         for name, value in vars(place).items():
             document = getattr(value, "__doc__", None)
             target = alias.search(document) if isinstance(document, str) else None
-            if target and target[1] in public and not name.endswith("_"):  # names with this ending are in place
+            if target and target[1] in public and not name.endswith("_"):  # names with this ending are in-place ops
                 found.add(f"{'torch.Tensor' if place is torch.Tensor else place.__name__}.{name}")
     assert "torch.arccos" in found
     assert found <= public

@@ -27,14 +27,14 @@ def square(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture(autouse=True)
 def _nothing_told() -> None:
-    """Forget which warnings were issued, because each is issued once."""
+    """Reset the warnings that are issued only once."""
     region.warn_once.cache_clear()
     region._doubts.cache_clear()
 
 
 @pytest.fixture
 def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No accelerator, and torch_xla is not imported."""
+    """A machine without an accelerator, where torch_xla is not imported."""
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)  # noqa: ARG005
     monkeypatch.setattr(XLA, "is_here", False)
 
@@ -51,7 +51,7 @@ def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ("device", "kind"),
     [
         (torch.device("cpu"), "cpu"),
-        ("xpu", "xpu"),  # bfloat16, although PyTorch's own default is float16
+        ("xpu", "xpu"),  # polycast defaults to bfloat16, PyTorch to float16
         (torch.device("xpu:1"), "xpu"),
         (None, "xpu"),
         pytest.param(torch.device("xla:0"), "xla", marks=NEEDS_XLA),
@@ -64,7 +64,7 @@ def test_a_device_is_a_string_a_device_or_the_current_accelerator(device: str | 
     assert state(kind) == before
 
 
-# The argument, and the dtype of a product.
+# The call, and the dtype of a product in its region.
 SPELLINGS: list[tuple[str, torch.dtype]] = [
     ("polycast.autocast('cpu', torch.bfloat16, True, None)", BF16),
     ("polycast.autocast(device_type='cpu', dtype=torch.float16)", HALF),
@@ -119,7 +119,7 @@ def test_cache_enabled_sets_the_cast_cache_and_an_exception_restores_the_state(k
 
 
 def test_polycast_autocast_can_replace_torch_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For users who cannot edit a library."""
+    """Users replace torch.autocast if they cannot edit a library."""
     monkeypatch.setattr(torch, "autocast", polycast.autocast)
     monkeypatch.setattr(torch.amp, "autocast", polycast.autocast)
 
@@ -196,6 +196,6 @@ def test_a_region_of_an_absent_device_warns(there: bool, fake: bool, monkeypatch
     monkeypatch.setattr(torch.xpu, "is_available", lambda: there)
     text = r"^no xpu device is available, so autocast\('xpu'\) has no effect; pass the device type of your tensors$"
     wanted = nullcontext() if there or fake else pytest.warns(UserWarning, match=text)
-    polycast.autocast("xpu", enabled=False)  # which casts nothing anywhere
+    polycast.autocast("xpu", enabled=False)  # a disabled region never warns
     with wanted, FakeTensorMode() if fake else nullcontext():
         polycast.autocast("xpu")

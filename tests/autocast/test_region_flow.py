@@ -81,7 +81,7 @@ def test_regions_are_traced_without_a_graph_break(function: Callable[[torch.Tens
 
 
 class Scripted(nn.Module):
-    """Regions in code that torch.jit.script compiles, which treats them as torch.autocast."""
+    """A module with regions, which torch.jit.script compiles as if they were torch.autocast."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,5 +110,5 @@ def test_a_region_can_be_entered_recursively(policy: dict[str, str] | None) -> N
     with region as first, torch.autocast("cpu", enabled=False), region as second:
         assert first is second is region
         assert square(X).dtype is (HALF if policy is None else torch.float64)
-    region.__exit__(None, None, None)  # does nothing
+    region.__exit__(None, None, None)  # a surplus exit does nothing
     assert not torch.is_autocast_enabled("cpu")

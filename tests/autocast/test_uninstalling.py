@@ -22,7 +22,7 @@ from tests.support.xla import NEEDS_XLA
 
 DYNAMO = "torch._dynamo, torch.compiler.config"
 MOST = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}" if HAS_XLA else DYNAMO
-# Torch makes some of its attributes when they are first needed. So it does the same before they are looked at.
+# PyTorch creates some of its attributes when they are first needed. So the same work runs before they are recorded.
 BEFORE = """
 import json, torch, warnings, {modules}
 from tests.support.attributes import Attributes, dump
@@ -94,7 +94,7 @@ def test_uninstalling_reverts_all_changes_of_the_import(effects: Any, imported: 
 def test_all_changes_of_the_import_are_documented(effects: Any) -> None:
     """The list in the docstring of installation.py is complete and exact."""
     changed = effects["torch"][0] + effects["most"][0]
-    places = [place.replace("._config.", ".") for place in changed]  # an option by the name that users write
+    places = [place.replace("._config.", ".") for place in changed]  # the names of options that users write
     listed = (installation.__doc__ or "").partition("Compiled code holds")[0]
     names = re.findall(r"``(torch[\w.]+|sys[\w.]+)``", listed)
     assert [place for place in places if not any(f"{place}.".startswith(f"{name}.") for name in names)] == []

@@ -65,7 +65,7 @@ def programs(draw: st.DrawFn, device: str) -> Program:
     modes = st.sampled_from(MODES[: 2 if on_xla else 3])
     enters = st.builds(Enter, modes, st.sampled_from(lower_precision(device)), st.booleans())
     flags = st.tuples(*[st.booleans()] * 4)
-    most = 12 if on_xla else 40  # each use compiles on XLA
+    most = 12 if on_xla else 40  # XLA compiles each use
     drawn = st.lists(st.one_of(*[acts] * 7, enters), min_size=draw(st.integers(0, most // 2)), max_size=most)
     return Program([draw(enters), *draw(drawn)], draw(flags), draw(flags))
 

@@ -14,7 +14,7 @@ from tests.support.devices import casts_by_itself
 
 @contextmanager
 def stock(device: str = "cpu") -> Iterator[None]:
-    """Use PyTorch's kernels; ours remain on a backend without any, for a comparison without a cache."""
+    """Use PyTorch's kernels. A backend without them continues with our kernels, for a comparison without a cache."""
     if not casts_by_itself(device):
         yield
         return

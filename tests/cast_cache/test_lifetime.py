@@ -39,7 +39,7 @@ def test_kept_casts_last_until_released(real_device: str) -> None:
         pytest.skip("its ops copy to the CPU, which counts as casts")
     module = layer(real_device)
     run = partial(use, module, real_device)
-    run()  # XLA's first use of a number casts it
+    run()  # XLA casts a number when it is first used
     cast_cache.keep(module)
     assert casts(run, run, cast_cache.clear, run, run) == [True, False, False, True, False]
     cast_cache.release(module)
@@ -78,7 +78,7 @@ def test_casts_of_inference_are_reused_in_training(real_device: str) -> None:
 
     infer = torch.inference_mode()(partial(use, module, real_device))
     with cast_cache.keep(module):
-        # XLA can use a normal cast in inference mode no more than a weight.
+        # On XLA, inference mode allows no view of a normal tensor, so training makes a cast of its own.
         assert casts(infer, train, infer, train) == [True, real_device == "xla", False, False]
     assert inputs.grad is not None
 

@@ -69,7 +69,7 @@ def gradients(regions: Regions, around: Around, *, modes: bool) -> list[Tensor]:
 def test_modes_do_not_change_random_programs(regions: Regions, around: Around) -> None:
     observed = gradients(regions, around, modes=True)
     expected = [gradients(regions, nullcontext, modes=False)]
-    if all(grad for uses in regions for *_, grad in uses):  # stock gives what needs gradients a cast made without
+    if all(grad for uses in regions for *_, grad in uses):  # stock reuses casts without gradients where they are needed
         with stock():
             expected.append(gradients(regions, around, modes=True))
     for others in expected:
@@ -98,7 +98,7 @@ def fakes() -> FakeTensorMode:
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("enter", [fakes, lambda: Seen(fakes())], ids=["fake tensors", "a mode that makes them"])
 def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
-    """Stock autocast passes the fake cast to the real call."""
+    """Stock autocast passes the fake cast to the real call, which raises."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(not kept), torch.rand(2, SIZE)
     with polycast.cast_cache.keep(layer) if kept else nullcontext():
         with polycast.autocast("cpu", BF16):
@@ -110,7 +110,7 @@ def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
 
 
 def test_a_mode_leaves_no_kept_cast() -> None:
-    """Its casts can be of any kind, and a kept one would outlive the mode."""
+    """The casts of a mode can be tensors of any kind, and a kept cast would outlive the mode."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(False), torch.rand(2, SIZE).bfloat16()
     with polycast.cast_cache.keep(layer), polycast.autocast("cpu", BF16):
         with Seen():

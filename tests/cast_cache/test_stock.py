@@ -76,11 +76,11 @@ def test_the_number_of_casts_equals_stock_autocast(real_device: str, name: str, 
                     run()
                 run()
 
-    in_regions()  # XLA's first use of a number casts it
+    in_regions()  # XLA casts a number when it is first used
     with stock(real_device):
         expected = count_casts(in_regions)
     found = count_casts(in_regions)
-    # Newer releases of torch share nothing in inference mode.
+    # Newer PyTorch releases share no casts in inference mode.
     assert found == expected or (mode is torch.inference_mode and found < expected)
 
 
@@ -96,7 +96,7 @@ def test_the_cache_switches_of_torch_apply(off: str) -> None:
     run = PROGRAMS["weights"]("cpu")
 
     def in_region() -> None:
-        if off == "bare region":  # shares until torch.clear_autocast_cache
+        if off == "bare region":  # casts are shared until torch.clear_autocast_cache
             torch.set_autocast_enabled("cpu", True)
             run()
             torch.set_autocast_enabled("cpu", False)
@@ -123,7 +123,7 @@ ENDS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_casts_of_a_region_live_until_its_end(real_device: str, end: str) -> None:
-    """Such a cast keeps its weight alive, through autograd. Specification 4.4."""
+    """Through autograd, such a cast keeps its weight alive. Specification 4.4."""
     weight = nn.Parameter(torch.ones(4, 4, device=real_device))
     reference = TensorWeakRef(weight)
     with torch.autocast(real_device, BF16):
@@ -143,14 +143,14 @@ def test_no_activation_stays_alive_without_gradients() -> None:
             layer(activation)
 
     with torch.no_grad(), torch.autocast("cpu", BF16):
-        use()  # casts the weights, which stay alive
+        use()  # the first use casts the weights, and their casts stay alive
         assert count_allocated(use) == 0
 
 
 @NEEDS_XLA
 @pytest.mark.parametrize("requires_grad", [True, False])
 def test_an_in_place_op_on_a_leaf_runs_on_xla(requires_grad: bool) -> None:
-    """Inside functionalization the op reaches autocast again, with a tensor that reports a storage and has none."""
+    """Inside functionalization the op reaches autocast again, with a tensor that reports a storage but has none."""
     x = torch.rand(2, 4).sub(0.5).to("xla").requires_grad_(requires_grad)
     with torch.no_grad(), polycast.autocast("xla"):
         for _ in range(4):

@@ -36,7 +36,7 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
         right = 0
         for number in range(REGIONS):
             if number % 50 == 0:
-                own = [deepcopy(model) for model in models]  # destroys the previous copies, and with them their casts
+                own = [deepcopy(model) for model in models]  # the previous copies and their casts are destroyed
             if kept and number % 5 == 0:
                 cast_cache.release(models[1])
                 cast_cache.keep(models[1])
@@ -88,7 +88,7 @@ def test_a_thread_sees_changes_before_its_region() -> None:
 
 
 def test_a_write_during_the_cast_of_a_weight_leaves_no_stale_cast() -> None:
-    """The race is rare: with the state taken after the cast, about 6 of 150 writes were lost for good."""
+    """The race is rare: when the cache recorded the state after the cast, it lost about 6 of 150 writes for good."""
     weight, x = torch.zeros(1500, 1500), torch.ones(1, 1500, dtype=torch.bfloat16)
     cast_cache.keep(module_of(weight))
     with torch.no_grad(), polycast.autocast("cpu"):

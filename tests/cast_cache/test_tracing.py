@@ -54,7 +54,7 @@ def compiled(call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
 
 def frozen(module: nn.Module) -> Tensor:
-    """Run the snippet of the XPU document, "Inference with TorchScript Path"."""
+    """Run the snippet "Inference with TorchScript Path" of Intel's document "Auto Mixed Precision (AMP) on GPU"."""
     with polycast.autocast("cpu"):
         module(X)  # a cast that could become a constant of the graph
         traced = torch.jit.freeze(torch.jit.trace(module, X))  # type: ignore[no-untyped-call]
@@ -79,7 +79,7 @@ RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]
 }
 
 
-# Forward mode loads decompositions that newer releases of torch warn of.
+# Forward mode loads decompositions for which newer PyTorch releases issue a warning.
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("kept", [False, True], ids=["alone", "kept, inside a region that caches"])
 @pytest.mark.parametrize("name", RUNS)
@@ -97,8 +97,8 @@ def test_transforms_tracers_and_compilers_match_eager_code(name: str, kept: bool
     assert not is_kept(module.get_parameter("3.weight"))
 
 
-# The compiler says of the profiler's function and of ours that they run outside of the graph; newer releases of torch
-# warn of what they themselves import for it.
+# The compiler warns that the profiler's function and ours run outside of the graph. Newer PyTorch releases also import
+# deprecated modules of their own for this step.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("fused", [False, True])
 def test_kept_casts_follow_a_compiled_optimizer_step(fused: bool) -> None:

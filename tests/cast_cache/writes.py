@@ -34,13 +34,13 @@ def new_data(weight: nn.Parameter, value: float) -> None:
 
 
 def new_data_twice(weight: nn.Parameter, value: float) -> None:
-    """Assign new data twice; the second can have the address of the first."""
+    """Assign new data twice; the last tensor can have the address of the first one."""
     new_data(weight, value)
     new_data(weight, value)
 
 
 def add_to_data(weight: nn.Parameter, value: float) -> None:
-    """Merge an adapter."""
+    """Add to ``.data`` in place, as code that merges an adapter does."""
     weight.data += value
 
 
@@ -87,8 +87,8 @@ NOT_ON_XLA: dict[str, Change] = {
     "foreach": without_grad(lambda w, value: torch._foreach_add_([w], value)),
     "Adam, fused": step(torch.optim.Adam, fused=True),
 }
-# Seen only where casts are kept: such an assignment changes no tensor, storage, version, size and stride.
+# A region notices these writes only if casts are kept: tensor, storage, version, sizes and strides stay the same.
 ASSIGNED: dict[str, Change] = {"+= of .data": add_to_data}
-# Seen by the next region only, and by none where casts are kept.
+# Only the next region notices these writes, and no region does if casts are kept.
 HIDDEN: dict[str, Change] = {"through .data": without_grad(lambda w, value: w.data.mul_(value))}
 ALL = {**CHANGES, **NOT_ON_XLA, **ASSIGNED, **HIDDEN}

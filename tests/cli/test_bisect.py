@@ -10,7 +10,7 @@ from polycast.policy.policy import Policy
 
 from tests.support.recorded_errors import RecordedError
 
-# A program that imports no torch: it reads its rules from the file.
+# A program that does not import PyTorch, and reads its rules from the file.
 PROGRAM = """
 import os, sys, time
 import yaml
@@ -27,7 +27,7 @@ with open("runs.txt", "a") as file:
 print("the loss is", sum(category(op) != "fp32" for op in ("linear", "matmul", "conv2d")))
 sys.stdout.flush()
 """
-# It is bad with linear as in built-in.
+# A program that is bad if linear has its built-in rule.
 ONE = PROGRAM + "sys.exit(category('linear') != 'fp32')\n"
 GOOD = ("--good", "good.yaml")  # fewer rules than fp32
 

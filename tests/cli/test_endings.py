@@ -1,4 +1,4 @@
-"""How commands end: normally, with a script's status, in a closed pipe, on a full disk, by an interrupt."""
+"""The exits of commands: normally, with a script's status, in a closed pipe, on a full disk, by an interrupt."""
 
 import json
 import os
@@ -132,12 +132,12 @@ def test_only_the_error_of_the_script_is_printed(folder: Path, ends: Ends) -> No
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])
 def test_an_output_that_cannot_be_written_is_an_error_unless_the_reader_closed_the_pipe(name: str, ends: Ends) -> None:
     piped, full, *_ = (ends[f"{name} > {output}"] for output in OUTPUTS)
-    assert piped == (-signal.SIGPIPE, "")  # a closed pipe ends it as it ends a program in C
+    assert piped == (-signal.SIGPIPE, "")  # SIGPIPE ends the command without a traceback, as it ends a program in C
     assert full[0] != 0 and "No space left on device" in full[1]
 
 
 def test_the_output_of_a_script_is_unchanged(ends: Ends) -> None:
     piped, full, unbuffered, closed = (ends[f"trace > {output}"] for output in OUTPUTS)
     assert all("lower_precision_fp" in said and "Traceback" not in said for _, said in (piped, full, closed))
-    assert [status for status, _ in (piped, full, closed)] == [120, 120, 3]  # as of `python SCRIPT`
+    assert [status for status, _ in (piped, full, closed)] == [120, 120, 3]  # the statuses of `python SCRIPT`
     assert unbuffered[0] == 1 and 'File "0.py", line 8, in <module>\n    print' in unbuffered[1]

@@ -1,4 +1,4 @@
-"""A small policy, and a fake torch with invented operators, so that the tests are independent of the installed one."""
+"""A small policy, and a fake torch with invented operators: the tests are independent of the installed PyTorch."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from codegen.parse import read_policy
 from codegen.schemas import Record, Schemas
 from codegen.yaml_nodes import PolicyError
 
-# Torch has kernels of its own for some ops, and casts one that returns a view.
+# In this torch some ops have their own kernels, and one op that returns a view is cast.
 _DEVICES = ("cuda", "xla", "npu", "cpu")
 _KEPT = ("bend", "fold", "size", "tally", "bend.dim", "fold.dim", "size.dim", "tally.dim")
 _ROWS = {**dict.fromkeys(_KEPT, dict.fromkeys(_DEVICES, "stock")), "unfold": {"cpu": "fp32"}}
@@ -64,7 +64,7 @@ POLICY = f"""{HEAD}\
   tally: {{cast: {{cpu: fp32}}, overloads: [default, dim], public: [torch.tally]}}
 """
 
-# A device with exceptions, of a backend outside of torch.
+# A device with exceptions, of a backend outside of PyTorch.
 EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]").replace(
     "  cpu:",
     """\
@@ -78,7 +78,7 @@ EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]"
     1,
 )
 
-# A device of a backend outside of torch, and an op of each category on it.
+# A device of a backend outside of PyTorch, and an op of each category on it.
 MINE = "  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
 EVERY_CATEGORY = f"""\
 {HEAD.replace("categories:", MINE + "categories:")}\

@@ -37,7 +37,7 @@ def policy_of(block: str) -> str:
     return f"{whole}\n" if whole else edited(old, new) if old else f"{POLICY}{new}\n"
 
 
-# Ops that are added to the small policy. What a schema does not allow is allowed in other releases than this one.
+# Ops that are added to the small policy. A rule that the schemas of this release forbid is valid for other releases.
 SOUND = {
     "nothing": "",
     "a category elsewhere": "turn: {cast: [{torch: '>=2.10', as: promote}, fp32], overloads: [by], public: [torch]}",
@@ -94,7 +94,7 @@ def check(folder: Path, content: bytes) -> bool:
         policy = read(folder, content)
     except PolicyError as error:
         text = content.decode(errors="replace")
-        lines = [*re.split("\r\n|[\n\r\x85\u2028\u2029]", text), ""]  # as YAML counts them; the last is the file's end
+        lines = [*re.split("\r\n|[\n\r\x85\u2028\u2029]", text), ""]  # the lines as in YAML, and the end of the file
         assert error.problems
         for problem in error.problems:
             assert re.fullmatch(r"policy\.yaml:\d+:\d+: error: \S.*; \S.*", str(problem)), problem
@@ -105,7 +105,7 @@ def check(folder: Path, content: bytes) -> bool:
     render(policy)
     for rule in policy.rules():
         names = (rule.op, rule.overload.name, rule.overload.dtype_overload or "default", rule.device)
-        assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in names), rule  # as C++ needs them
+        assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in names), rule  # C++ requires such names
     return True
 
 
@@ -118,4 +118,4 @@ WORDS = [*(category.value for category in Category), UNLISTED, "others", *DTYPES
 def test_a_damaged_policy_is_valid_or_has_well_formed_problems(tmp_path: Path, content: bytes) -> None:
     start = perf_counter()
     event("valid" if check(tmp_path, content) else "has problems")
-    assert perf_counter() - start < 60  # usually 0.1 s; aliases of aliases once took forever
+    assert perf_counter() - start < 60  # 0.1 s are usual; aliases of aliases once took forever

@@ -26,10 +26,10 @@ class Workplace:
     capture: pytest.CaptureFixture[str]
 
     def run(self, *options: str) -> tuple[int, str, str]:
-        """Return the exit status, the standard output and the standard error."""
+        """Run codegen, and return the exit status, the standard output and the standard error."""
         try:
             status = command.main(["--policy", str(self.policy), "--output", str(self.generated), *options])
-        except SystemExit as end:  # of argparse, behind its usage
+        except SystemExit as end:  # argparse prints its usage before the error
             assert end.code == 2
             return (1, "", self.capture.readouterr().err.splitlines()[-1])
         return (status, *self.capture.readouterr())
@@ -166,7 +166,7 @@ def test_a_mistake_of_a_backend_maintainer_is_reported_and_nothing_is_written(
 
 
 def test_the_generated_files_of_this_repository_are_current_and_need_no_torch(tmp_path: Path) -> None:
-    """From any folder, for any order of Python's sets, and without the seconds that importing torch takes."""
+    """The check works in any folder, for any order of Python's sets, and without the seconds of importing torch."""
     program = "import runpy, sys; sys.argv = ['codegen', '--check']; sys.modules['torch'] = None; "
     program += "runpy.run_module('codegen', run_name='__main__')"
     done = subprocess.run(

@@ -103,7 +103,7 @@ def test_the_cache_switch_of_a_device_reaches_the_table(tmp_path: Path, switch: 
 
 
 def test_an_added_device_adds_few_lines(tmp_path: Path) -> None:
-    """Apart from the op reference: one in the table, at most two for each exception, one for `others: unlisted`."""
+    """Apart from the op reference: one line in the table, two at most per exception, and one for `others: unlisted`."""
     schemas, path = Schemas.installed(), tmp_path / "policy.yaml"
     added = "added: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16], backend: file, like: npu, "
     added += "except: {lower_precision_fp: [cosh], fp32: [addcdiv, addcmul], unlisted: [addbmm, mm]}}"

@@ -14,7 +14,7 @@ NEW = {"a.txt": HEAD + "one\ntwo\n", "deep/b.txt": HEAD + "é\r\nnew\n", "new/c.
 
 
 def write(files: dict[str, str], folder: Path) -> tuple[list[str], list[str]]:
-    """Return the names of the written and the removed files."""
+    """Write files, and return the names of the written and the removed files."""
     changed = writing.changes({folder / name: text for name, text in files.items()}, folder)
     writing.write(changed)
     names = [[str(path.relative_to(folder)) for path in changed if (changed[path] is None) == gone] for gone in (0, 1)]

@@ -21,20 +21,20 @@ class Op(NamedTuple):
     """An op that ran."""
 
     call: int
-    """The number of the program's call that runs it."""
+    """The number of the program's call that runs the op."""
     function: Any
     dtypes: set[torch.dtype]
-    """Those of the floating-point tensors that it was given."""
+    """The dtypes of the floating-point tensors among the inputs."""
     has_values: bool
-    """Whether it computed something other than zeros. False if the reader did not ask for it."""
+    """Whether the result is other than zero. False unless ``reads_values`` is set."""
 
 
 class OpsBelow(TorchDispatchMode):
-    """Lists the ops of a program.
+    """A dispatch mode that lists the ops of a program.
 
     Args:
         spoil: The number of an op, and a function that changes its first result.
-        reads_values: Whether results are read, which takes a compilation for each op on XLA.
+        reads_values: Whether results are read, which makes XLA compile each op.
     """
 
     def __init__(self, spoil: tuple[int, Spoil] | None = None, *, reads_values: bool = False) -> None:

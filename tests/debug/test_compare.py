@@ -24,7 +24,7 @@ Built = tuple[nn.Module, list[Tensor]]
 
 
 class Counting(nn.Module):
-    """Counts its calls in a buffer that each call replaces."""
+    """A module that counts its calls in a buffer, which each call replaces."""
 
     count: Tensor
 
@@ -98,7 +98,7 @@ def test_the_program_is_unchanged_as_after_one_run(real_device: str) -> None:
 
 
 def test_an_op_with_byte_inputs_is_not_run_again() -> None:
-    """They can be the workspace of a forward kernel, which its backward would misread in another dtype."""
+    """Byte tensors can be the workspace of a forward kernel, which its backward would misread in another dtype."""
 
     def run() -> None:
         with polycast.autocast("cpu"):
@@ -117,7 +117,7 @@ def test_the_conjugate_of_a_tensor_is_a_different_tensor() -> None:
 
 
 def test_only_tensors_that_no_op_reads_are_results() -> None:
-    """Neither a result that an op reads through a cast, nor the scale of a scaler, which its first use creates."""
+    """Results exclude tensors that an op reads through a cast, and the scale, which the scaler creates in the run."""
     layer, scaler = nn.Linear(8, 8), polycast.GradScaler("cpu")
 
     def run() -> None:
@@ -165,7 +165,7 @@ def test_reads_through_another_view_get_its_errors(real_device: str) -> None:
         with polycast.autocast(real_device, torch.bfloat16):
             whole = torch.zeros(4, 16, device=real_device)
             whole[:, :8] = x @ x.T @ x
-            whole[:, 8:] = 0.0  # which is written last, and right
+            whole[:, 8:] = 0.0  # this part is written last, and is exact
             whole[:, :4].exp()
 
     (row,) = [row for row in polycast.debug.compare(run) if row.site.op == "exp"]
@@ -186,7 +186,7 @@ def test_a_reference_overrides_the_rules_of_modules_and_regions(reference: Any, 
 
 
 class DrawsByType(TorchDispatchMode):
-    """Draws different numbers in bfloat16, as some devices do."""
+    """A dispatch mode that draws different numbers in bfloat16, as some devices do."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in function.tags and getattr(args[0], "dtype", None) is torch.bfloat16:

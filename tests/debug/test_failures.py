@@ -1,6 +1,6 @@
 """Reported failures of mixed precision: watch names the op that loses the number, and a rule that fixes it.
 
-The programs are those of docs/which-nan.md, whose test compares the output of watch, and two that are not on the page.
+The programs are two of this file, and the programs of docs/which-nan.md, whose test compares the output of watch.
 """
 
 import re
@@ -29,7 +29,7 @@ class Failure(NamedTuple):
 
 
 def linear_attention(h: Tensor) -> Tensor:
-    """mit-han-lab/efficientvit#100"""
+    """Return the attention of mit-han-lab/efficientvit#100."""
     q = torch.relu(h).t()
     v = F.pad(torch.tanh(q), (0, 0, 0, 1), value=1.0)
     out = (v @ q.t()) @ (q / 1000)
@@ -44,7 +44,7 @@ step 0: infinity in float16: matmul, in forward
 
 
 def entmax_by_bisection(h: Tensor) -> Tensor:
-    """deep-spin/entmax#30"""
+    """Return the entmax of deep-spin/entmax#30."""
     z = h * 0.5
     lo, hi = z.max() - 1, z.max() - 8**-0.5
     for _ in range(20):

@@ -1,7 +1,7 @@
 """Faults at random locations in the training of real models.
 
-The result of one call is 1 % wrong, and compare must rank it first, or it contains an infinity or a NaN, and watch must
-report it first. The advice of watch must avoid its findings.
+If the result of a call is 1 % wrong, compare must rank the call first. If the result contains an infinity or a NaN,
+watch must report the call first. The advice of watch must avoid its findings.
 """
 
 import warnings
@@ -24,8 +24,8 @@ from tests.support.properties import examples
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 MODELS = st.sampled_from([resnet, bert, llama])
-WIDTH = 8  # of the models of branches
-ROUNDS = 12  # in which their advice is followed
+WIDTH = 8  # the width of the models of branches
+ROUNDS = 12  # the most findings whose advice is followed
 
 
 class Training:
@@ -124,7 +124,7 @@ BRANCHES = st.fixed_dictionaries(
 def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
     branches: list[dict[str, Any]], ends_in_norm: bool, has_rule: bool, scale: int
 ) -> None:
-    """The loss scale is far too large. The test follows the advice of the first finding until there is none."""
+    """The loss scale is far too large. The test follows the advice of the first finding until there is no finding."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(16, WIDTH), *(Branch(**branch) for branch in branches))
     model.append(nn.LayerNorm(WIDTH) if ends_in_norm else nn.Identity()).append(nn.Linear(WIDTH, 16))
@@ -153,7 +153,7 @@ def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
         advised = findings[0].site, findings[0].shows
         why, _, code = findings[0].remedy.partition("polycast.")
         assert why == "a GradScaler with a smaller init_scale avoids it; tried, and finite: "
-        assert not findings[0].skipped  # without a scaler
+        assert not findings[0].skipped  # the program has no scaler
         given = eval(f"polycast.{code}", {"polycast": polycast, "model": model})
         rules |= given if isinstance(given, polycast.Policy) else {}
     pytest.fail(str(findings))

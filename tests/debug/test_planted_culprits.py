@@ -33,7 +33,7 @@ COMPILED = torch.compile(OPS["bmm"], backend="eager")
 
 
 class Square(torch.autograd.Function):
-    """Its backward multiplies matrices in the region of its forward."""
+    """A function whose backward multiplies matrices in the region of its forward."""
 
     @staticmethod
     @polycast.custom_fwd(device_type="cpu")
@@ -49,7 +49,7 @@ class Square(torch.autograd.Function):
 
 def is_float(call: Callable[[], Tensor]) -> bool:
     with polycast.autocast("cpu"):
-        next(MODEL.children())()  # which has the same ops
+        next(MODEL.children())()  # this module calls the same ops
         return call().dtype is torch.float32
 
 
@@ -123,7 +123,7 @@ def in_a_loader() -> bool:
 
 
 def in_a_child_process() -> bool:
-    """Return the result of a process that imports polycast, computed here because a process takes seconds."""
+    """Return the result of a child process, computed without one, because importing polycast there takes seconds."""
     return polycast.Policy(os.environ["POLYCAST_POLICY"]).category("bmm", "cpu") == "fp32"
 
 
@@ -167,7 +167,7 @@ OTHER, LAYERS, AGAIN = net(), Layers(), Layers(is_checkpointed=True)
 IN, AT_B, BMM = ("linear", "a.inner"), ("bmm", "b"), ("bmm", "")
 LINEAR_B, DEEP = ("linear", "b"), ("linear", "a.inner.deep")
 FIRST = ("linear", "first")
-MOST = 40  # runs, of up to 40 rules that differ
+MOST = 40  # the limit of runs, for up to 40 rules that differ
 FP32 = ("fp32", "built-in")
 PLANTED = {
     "an op in a module": Planted(failing({IN}), MODEL, [IN]),
@@ -266,7 +266,7 @@ def test_a_child_process_that_imports_polycast_follows_the_rules() -> None:
 def test_a_program_that_fails_at_random_rarely_yields_a_wrong_culprit(
     of_good: float, of_bad: float, culprits: tuple[set[tuple[str, str]], ...], count: int
 ) -> None:
-    """A run under good rules, and a run under bad rules, has the other result with these probabilities."""
+    """A run under good rules, or under bad rules, has the wrong result with the probability of_good, or of_bad."""
     answers, right = Counter[str](), sorted(one for culprit in culprits for one in culprit)
     for seed in range(count):
         draw = random.Random(seed)

@@ -74,7 +74,8 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-# The programs that XLA runs in ``make test``: it compiles each, and others do not run under a dispatch mode.
+# The programs that run on XLA in ``make test``. XLA takes seconds to compile each program, and torch_xla does not run
+# some of the others under a dispatch mode.
 ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
@@ -100,13 +101,13 @@ def test_a_program_gives_the_same_results(
     torch.testing.assert_close(result(real_device, name, around), plain, rtol=0, atol=0)
 
 
-# Its operator does not accept the inputs of the reference run.
+# The operator of the excluded program rejects the inputs of the reference run.
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "a custom operator of one dtype"])
 def test_a_program_can_be_compared(name: str) -> None:
     model = make()
     comparison = polycast.debug.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model, X)), model)
     assert comparison.missing == 0 and len(comparison.worst()) == len(comparison)
-    assert bool(comparison) == (name != "meta tensors")  # which have no values
+    assert bool(comparison) == (name != "meta tensors")  # meta tensors have no values
 
 
 def test_a_scripted_part_does_not_stop_a_trace() -> None:
@@ -122,7 +123,7 @@ def add_noise(x: Tensor) -> Tensor:
 
 
 def test_a_boxed_call_of_scripted_code_lists_only_its_own_tensors() -> None:
-    """The interpreter calls it with a stack that also contains the result of relu."""
+    """The interpreter calls the op with a stack that also contains the result of relu."""
     set_autocast_mode: Any = getattr(torch._C, "_jit_set_autocast_mode")  # noqa: B009
     inserts_casts = set_autocast_mode(False)
     try:

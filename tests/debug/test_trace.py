@@ -115,11 +115,11 @@ def test_sums_equal_the_sums_over_the_calls() -> None:
     assert len(t.calls) == sum(row.calls for row in totals)
     assert sum(not cast.reused for call in t.calls for cast in call.casts) == sum(row.casts for row in totals) > 0
     assert sum(row.bytes for row in totals) == sum(cast.bytes for call in t.calls for cast in call.casts)
-    assert seconds_of_table(t, 10_000) < 40 * seconds_of_table(t, 1_000)  # 100 times if by the square of the number
+    assert seconds_of_table(t, 10_000) < 40 * seconds_of_table(t, 1_000)  # quadratic time would be 100 times
 
 
 def seconds_of_table(t: polycast.debug.trace, number: int) -> float:
-    """Return the processor time of a table of so many calls, the best of three."""
+    """Return the processor time of a table of ``number`` calls, the best of three."""
     t._calls = t.calls[:1] * number
     times = []
     for _ in range(3):
@@ -201,7 +201,7 @@ def test_an_exception_ends_the_trace_and_its_calls_remain() -> None:
 def test_a_trace_of_lines_lists_calls_of_threads_without_python(real_device: str) -> None:
     """PyTorch runs the backward of a device in such a thread, whose calls have no line.
 
-    Calls of the CPU's backward have one.
+    Calls of the CPU's backward have a line.
     """
 
     def calls(*, lines: bool) -> list[str]:
@@ -232,7 +232,7 @@ def test_lines_are_found_at_any_depth() -> None:
 
 
 def test_a_trace_that_another_thread_ends_stops_recording() -> None:
-    """It also names a policy that was left during the trace and no longer exists when the trace is read."""
+    """The trace also names a policy that was left during the trace and no longer exists when the trace is read."""
 
     def call() -> None:
         with polycast.autocast("cpu", policy=polycast.Policy({"linear": "float16"})):

@@ -36,7 +36,7 @@ def run_on_fakes(model: nn.Module) -> str:
         return str(model(torch.ones(3, 4)).shape)
 
 
-# Ways to trace a program only.
+# Ways to trace a program without running it.
 REHEARSALS: list[Callable[[nn.Module], str]] = [
     run_on_fakes,
     lambda model: str(torch.export.export(model, (torch.ones(2, 4),)).graph),
@@ -97,7 +97,7 @@ def test_repeated_findings_are_printed_once() -> None:
     assert str(found).endswith("\n  2 more, up to step 2")
 
 
-# The middle; the op that loses the number; the op where that shows; a part of the remedy.
+# The function; the op that loses the number; the op that shows the loss; a part of the remedy.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: (x + 300) * 300, "mul", "mul", '(model, {"1": {"mul": "fp32"}, "2": {"linear": "fp32"}})'),
     (lambda x: (x + 300).mul_(300) / 1e4, "add", "mul_", '(model, {"1": {"add": "fp32"}})'),
@@ -113,7 +113,7 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
 
 
 def softmax_in_half(x: Tensor) -> Tensor:
-    p = torch.softmax(x + torch.tensor([20.0, 0, 0, 0]), -1).half()  # zeros, whose logarithms are infinite
+    p = torch.softmax(x + torch.tensor([20.0, 0, 0, 0]), -1).half()  # the zeros have infinite logarithms
     return p * p.log()
 
 
@@ -151,7 +151,7 @@ INFINITIES = torch.full((4,), math.inf).half()
 LOW_MASK = torch.tensor([[0.0, torch.finfo(torch.float32).min], [0.0, 0.0]])
 TOKENS = (torch.tensor([[1, 2]]), torch.tensor([2]), torch.tensor([2]))
 LOWEST = torch.finfo(F16).min
-# Infinities that are meant, that only a mask or a comparison reads, or that softmax maps to zero.
+# Programs with infinities that are intended, that only a mask or a comparison reads, or that softmax maps to zero.
 MEANT: list[Callable[[Tensor], Tensor]] = [
     lambda x: x,
     lambda x: torch.softmax(x.masked_fill(torch.eye(4, dtype=torch.bool)[:2], -math.inf), -1),
@@ -177,10 +177,10 @@ MEANT: list[Callable[[Tensor], Tensor]] = [
 FOUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     *((function, []) for function in MEANT),
     # Consequences of a finding are not findings.
-    (lambda x: torch.exp(x + 20).square() * 0, ["exp"]),  # whose backward reads the infinities that were saved
+    (lambda x: torch.exp(x + 20).square() * 0, ["exp"]),  # backward reads the saved infinities
     (lambda x: (torch.exp(x + 20).view(4, 2).t() * 0).reshape(2, 4), ["exp"]),
     (lambda x: torch.softmax((x + 300).mul(300).narrow(0, 0, 2), -1), ["mul"]),
-    # Infinities that only a mask reads hide nothing, and are not to blame for other NaNs.
+    # Infinities that only a mask reads hide nothing, and do not cause other NaNs.
     (lambda x: torch.where(x > 9, torch.log(x * 0), 0.0) + torch.softmax(x * 0 - INFINITIES, -1), ["softmax"]),
     (lambda x: torch.softmax(torch.exp(x + 20) * 0 + torch.eye(4)[:2].log(), -1), ["exp"]),
 ]
@@ -205,7 +205,7 @@ def test_intended_infinities_and_consequences_of_others_are_not_findings(
 def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
     scalers: Any, optimizers: Any, makes_steps: bool, device: str
 ) -> None:
-    """Also without an optimizer as an argument."""
+    """watch also finds it without an optimizer as an argument."""
     if device == NAME and makes_steps and (scalers, optimizers) == (polycast, polycast.syncfree):
         pytest.skip("its steps read found_inf in Python, where watch does not see it")
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
@@ -279,7 +279,7 @@ def test_parameters_whose_gradients_underflow_in_several_steps_are_counted(devic
 
 
 class Passing(TorchDispatchMode):
-    """Runs each op, as modes that count or log do. It receives the number of `x * 300` as a number, not as a tensor."""
+    """A mode that runs each op, as counters do. It receives the 300 of `x * 300` as a number, not as a tensor."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         return function(*args, **(kwargs or {}))

@@ -1,4 +1,4 @@
-"""Findings of watch in the steps of optimizers, and in other code that writes to its tensors."""
+"""Findings of watch in the steps of optimizers, and in other code that writes to their tensors."""
 
 import polycast
 import pytest
@@ -28,7 +28,7 @@ def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_weights_
 
 def test_a_non_finite_write_has_advice_for_writes() -> None:
     model, average = nn.Linear(2, 2).half(), torch.full((2, 2), 6e4).half()
-    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # which is 0 in float16
+    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # this eps is 0 in float16
     with polycast.debug.watch(model, optimizer) as stepped:
         (model(torch.zeros(1, 2).half()).float().sum() * 0).backward()
         optimizer.step()
@@ -77,5 +77,5 @@ def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:
             with polycast.autocast("cpu", F16):
                 loss = model(torch.ones(2, 4)).float().sum()
             scaler.scale(loss).backward()
-            optimizer.step()  # instead of scaler.step(optimizer)
+            optimizer.step()  # the program should call scaler.step(optimizer)
     assert ([one.step for one in found.findings], found.steps) == ([0], 4)

@@ -1,6 +1,6 @@
 """A backend outside of PyTorch under a registered name: device, kernels, fallback, region.
 
-The backend is tests/support/backend. Under the name of a vendor's backend, its fake tensors represent the vendor's.
+The backend is tests/support/backend. Under another backend's name, its fake tensors represent the vendor's tensors.
 """
 
 import os

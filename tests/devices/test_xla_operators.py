@@ -42,7 +42,7 @@ print(steps[0].item())
 def test_torch_xla_can_be_imported_after_polycast_which_does_not_load_it(
     printed_and_programs: tuple[str, list[str]],
 ) -> None:
-    """The tests of SPMD import it first."""
+    """The tests of SPMD import torch_xla first."""
     assert printed_and_programs[0] == "False\n1.0\n"
 
 
@@ -71,7 +71,7 @@ def zeros(*shape: int, device: str = "xla", dtype: torch.dtype = torch.float32) 
     return torch.zeros(shape, dtype=dtype).to(device)
 
 
-# The arguments of a step that are wrong.
+# Wrong arguments of a step.
 WRONG: dict[str, Callable[[], dict[str, Any]]] = {
     "two for found_inf": lambda: {"found_inf": zeros(2)},
     "an integer for found_inf": lambda: {"found_inf": zeros(dtype=torch.int32)},

@@ -20,7 +20,7 @@ pytestmark = NEEDS_XLA
 F32, BF16 = torch.float32, torch.bfloat16
 STEPS = 20
 BETA1, DECAY, EPS = 0.9, 0.01, 1e-8
-# Numbers that torch_xla would make constants of the graph, or that another factor of the arithmetic equals.
+# Learning rates that torch_xla would compile as constants, or that equal another factor of the step.
 LRS = [1e-3, 0.0, 1.0, EPS, BETA1, 1 - BETA1, DECAY, 2e-3]
 SHARED: dict[str, Any] = {"lr": 1e-3, "weight_decay": DECAY}
 COUNTED = {
@@ -32,7 +32,7 @@ COUNTED = {
 
 @pytest.mark.parametrize(("kind", "place"), [("SGD", "float"), ("Adam", "xla"), ("AdamW", "float"), ("AdamW", "host")])
 def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> None:
-    """Also if the learning rates of two groups are equal at first and differ later."""
+    """The learning rates of two groups may be equal at first and differ later."""
     params = clones(parameters((7,), (3, 5), (), (0, 2)), "xla")
     optimizer = OURS[kind]([{"params": params[:2]}, {"params": params[2:]}], **COUNTED[kind])
     set_grads(params, 0)
@@ -66,7 +66,7 @@ def test_optimizer_step_of_torch_xla() -> None:
 
 
 def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
-    """On XLA autograd returns gradients that are expanded from one element, here from the same one."""
+    """On XLA autograd returns gradients that are expanded from one element, here from the same element."""
     params = [nn.Parameter(torch.ones(size, device="xla")) for size in (1, 3, 1)]
     optimizer, scaler = syncfree.SGD(params, lr=1.0), polycast.GradScaler()
     scaler.scale(torch.stack([param.sum() for param in params]).sum()).backward()  # type: ignore[no-untyped-call]
@@ -84,7 +84,7 @@ def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
 def test_attention_with_mixed_dtypes(
     category: str | None, value: torch.dtype, mask: torch.dtype, result: torch.dtype
 ) -> None:
-    """A rule that promotes would run attention with a float32 mask in float32, so policy.yaml has none on XLA."""
+    """A rule that promotes would run attention with a float32 mask in float32, so policy.yaml has no such rule."""
     rule = None if category is None else polycast.Policy({"scaled_dot_product_attention": {"xla": category}})
     query, values, masks = (torch.ones(1, 1, 2, 2, dtype=dtype, device="xla") for dtype in (BF16, value, mask))
     with polycast.autocast("xla", policy=rule):
@@ -92,7 +92,7 @@ def test_attention_with_mixed_dtypes(
 
 
 BATCHES, BAD = 8, 3
-# SPMD is first of all: the tests' own modules make tensors on XLA.
+# SPMD must be enabled before the tests' modules are imported, because they create tensors on XLA.
 CHILD = """
 from torch_xla import runtime
 runtime.use_spmd()

@@ -39,7 +39,7 @@ from tests.support.snippets import (
     sessions,
 )
 
-# As a user types a command; torch warns where NumPy is not installed.
+# The environment in which a user types a command. PyTorch warns if NumPy is not installed.
 OWN = {**os.environ, "PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
 COMMANDS = sorted(set().union(*map(commands, PAGES)))
 QUICK = {"conv2d", "LSTM", "diff"}  # commands of polycast that take seconds

@@ -1,11 +1,11 @@
-"""Creates an environment over the packages of a Python: `make test TORCH=installed`.
+"""A script that creates an environment over the packages of a Python: `make test TORCH=installed`.
 
     PYTHON tests/environments/installed.py FOLDER
 
-The environment has all packages of PYTHON, also if PYTHON belongs to a virtual environment, whose packages
+The environment has all packages of PYTHON, even if PYTHON belongs to a virtual environment, whose packages
 `--system-site-packages` would not include. Nothing is downloaded, and nothing is written outside of the folder. If the
 build or the tests need a package that PYTHON lacks, one line names it. A later run changes nothing, unless PYTHON or
-its torch has changed.
+its PyTorch has changed.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Injects faults, runs the tests against each, and writes a table: the fault, the result of the tests, the seconds.
+"""A tool that injects faults, runs tests, and writes a table: the fault, the result of the tests, the seconds.
 
     python -m tests.faults                         # all faults; resumes an interrupted run
     python -m tests.faults scaler                  # the faults whose names or files contain the word
@@ -61,7 +61,7 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
             if outcome.result != "survived":
                 text = f"without a fault, {' '.join(area)}: {outcome.result} {outcome.by}; fix these tests first"
                 sys.exit(text + ", or raise --limit" * (outcome.result == "timeout"))
-        # Compiled ones come last: a build leaves objects for the next one.
+        # Faults in compiled files come last, because a build leaves objects for the next build.
         ordered = sorted(faults, key=lambda fault: fault.file.startswith(COMPILED))
         futures = {pool.submit(run, fault, tests[fault].tests): fault for fault in ordered}
         for done in as_completed(futures):

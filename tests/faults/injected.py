@@ -16,11 +16,11 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SEED = 20261124
-# How many mutants are drawn of the files below these folders, with these suffixes.
+# The number of mutants that are drawn from the files below a folder with these suffixes.
 MUTANTS = {("python/polycast", ".py"): 120, ("csrc", ".cpp .h"): 25, ("codegen", ".py .j2"): 25}
 NOT_MUTATED = ("_built_for.py", "op_samples.py")  # a generated file; a table of shapes
 
-Site = tuple[int, int, str]  # where a text begins and ends, and its replacement
+Site = tuple[int, int, str]  # the start and the end of a text, and its replacement
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Fault:
     """A file with one change."""
 
     name: str
-    file: str  # from the root
+    file: str  # the path from the root
     line: int
     shows: str
     text: str  # the whole file
@@ -89,7 +89,7 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 
 
 class _Sites(ast.NodeVisitor):
-    """Finds the possible changes of a Python file, with their kinds."""
+    """A visitor that finds the possible changes of a Python file, with their kinds."""
 
     def __init__(self, text: str) -> None:
         self.found: list[tuple[str, Site]] = []
@@ -158,7 +158,7 @@ _OPPOSITES = {"==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&
 
 
 def _line_sites(text: str) -> Iterator[tuple[str, Site]]:
-    """Find the possible changes of C++ or of a template, by patterns of a line."""
+    """Yield the possible changes of C++ or of a template, found by patterns within a line."""
     bare = re.sub(r"//.*|/\*.*?\*/|#.*|\"[^\"\n]*\"", lambda found: " " * len(found[0]), text)
     for kind, pattern in _LINES:
         for found in pattern.finditer(bare):

@@ -1,4 +1,4 @@
-"""Injects faults into a copy of the source tree, one after the other, and runs tests there until one fails.
+"""The injection of faults, one at a time, into a copy of the source tree, where tests run until one fails.
 
 The tests of a fault run in a fork of a process that has imported everything that they need except polycast, which saves
 seconds.
@@ -129,7 +129,7 @@ class Runner:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
             for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "polycast", "codegen")]:
-                del sys.modules[name]  # the copy's own are imported
+                del sys.modules[name]  # the run imports the copy's own modules
             options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
             options += ["-W", "ignore:Module already imported"]
             status = int(pytest.ExitCode.INTERNAL_ERROR)
@@ -155,13 +155,13 @@ _runner: Runner
 
 
 def begin(numbers: "Queue[int]", folder: Path, limit: float) -> None:
-    """Become the process that runs faults in a copy, whose number is the next one of ``numbers``."""
+    """Prepare this process to run faults in a copy, whose number is the next one of ``numbers``."""
     global _runner
     copy = folder / f"copy-{numbers.get()}"
     make_copy(copy)
     os.environ.update(environment(copy))
     os.chdir(copy)
-    # A file and its fault may have the same size and time of change, by which Python would take a cached one.
+    # A file and its fault may have the same size and modification time, so Python would use a cached file.
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(copy / "python"), str(copy)]
     for name in IMPORTED:

@@ -1,4 +1,4 @@
-"""Selects the tests for a fault: the tests that execute its line, tests of its area first.
+"""The selection of the tests for a fault: the tests that execute its line, tests of its area first.
 
 ``record`` runs the suite once with coverage.py and writes the lines of each test and its duration. It does not record
 lines that run at import, in another process or in C++: their faults run against all tests of their area.
@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.injected import ROOT, Fault
 
-# The tests of a part of the product. The longest beginning of a file's path decides.
+# The tests of each part of the product. A file belongs to the part with the longest matching prefix of its path.
 AREAS = {
     "python/polycast/": "tests/autocast tests/policies tests/packaging/test_signatures.py",
     "python/polycast/devices": "tests/devices tests/autocast tests/optim tests/scaler",
@@ -40,7 +40,7 @@ AREAS = {
     "csrc/cast_cache/": "tests/cast_cache",
     "csrc/multi_tensor/": "tests/optim tests/scaler",
 }
-# These look at an installed wheel; a fault is injected into a copy of the source tree.
+# These tests read an installed wheel, but a fault is injected into a copy of the source tree.
 LEFT_OUT = ("tests/packaging/test_installed.py", "tests/packaging/test_package.py")
 _recording: coverage.Coverage | None = None
 _durations: dict[str, float] = {}
@@ -50,7 +50,7 @@ class Chosen(NamedTuple):
     """The tests of a fault."""
 
     tests: tuple[str, ...]
-    are_recorded: bool  # as passing; otherwise they are the folders and files of an area
+    are_recorded: bool  # true if the tests passed in the recording; false for folders and files of an area
 
 
 def area(file: str) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class Recording:
                 break
             chosen.append(test)
         files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
-        # A file's fixtures are made once.
+        # Tests of a file run together, so that its fixtures are made once.
         ordered = sorted(chosen, key=lambda test: files.index(test.partition("::")[0]))
         return Chosen(tuple(ordered), are_recorded=True)
 
@@ -112,7 +112,7 @@ def record(copy: Path, folder: Path, jobs: int) -> None:
 
 
 def pytest_configure() -> None:
-    """Start to record, in a process of pytest-xdist."""
+    """Start to record, if this is a process of pytest-xdist."""
     global _recording
     worker, folder = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("FAULTS_RECORDING")
     if worker and folder:
@@ -137,7 +137,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write the recording: each process its lines, the first one also the durations."""
+    """Write the recording: each process writes its lines, and the main process the durations."""
     if _recording is not None:
         _recording.stop()
         _recording.save()

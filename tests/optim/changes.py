@@ -12,7 +12,7 @@ from tests.optim.programs import Program, usual
 
 
 class Changes:
-    """Each method is a change of a program."""
+    """The changes of a program: each method makes one of them."""
 
     def __init__(self, program: Program) -> None:
         self.program = program

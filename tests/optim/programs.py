@@ -25,11 +25,11 @@ from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, s
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NAN, INF = float("nan"), float("inf")
-# One rounding; a value in float32 is rounded by several operations.
+# The relative error of one rounding to the dtype. In float32 and float64 it covers the roundings of several operations.
 TOLERANCES = {F64: 1e-12, F32: 2e-6, BF16: 2.0**-7, HALF: 2.0**-10}
 
 T = TypeVar("T")
-# A tensor of random numbers with other strides, from a function that makes numbers of a shape.
+# Functions that return a random tensor with some strides, given a function that draws numbers of a shape.
 Numbers = Callable[..., Tensor]
 LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
     "contiguous": lambda numbers: numbers(4, 6),
@@ -46,7 +46,7 @@ LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
     "a block and more": lambda numbers: numbers(2050)[1:-1],
     "two threads": lambda numbers: numbers(33_001),
 }
-# Gradients of a parameter from such of its sizes and strides.
+# Functions that return a gradient with other strides, given a gradient with the parameter's sizes and strides.
 GRADS: dict[str, Callable[[Tensor], Tensor]] = {
     "same": lambda grad: grad,
     "contiguous": lambda grad: grad.contiguous(),
@@ -59,7 +59,7 @@ GRADS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Pair(NamedTuple):
-    """A parameter of ours, and its float64 counterpart for torch.optim."""
+    """A parameter of our optimizer, and its float64 counterpart for torch.optim."""
 
     ours: Tensor
     theirs: Tensor
@@ -79,18 +79,18 @@ class Program:
         self.data, self.device = data, kernels.device
         # Our CPU kernels and torch.optim's step report a skipped step.
         self.knows_skips = kernels.device == "cpu" and kernels.path != "composition"
-        # Torch's fused kernels may write the gradients that they have unscaled.
+        # PyTorch's fused kernels may write the gradients that they have unscaled.
         self.scales_grads = kernels.path == "composition" or (
             self.device != "cpu" and isinstance(facts_of(self.device), Fused)
         )
         self.dtypes = [F32, F32, BF16, HALF, *([F64] if has_float64(self.device) else [])]
-        if self.device != "xla":  # a write to a view loses its imaginary part
+        if self.device != "xla":  # on XLA, a write to a view loses the imaginary part
             self.dtypes.append(C64)
         self.generator = torch.Generator().manual_seed(0)
         self.name = self.choose("optimizer", ["SGD", "SGD", "Adam", "AdamW"])
         kept = [dtype for dtype in (F32, F64, BF16) if dtype in self.dtypes]
         self.state_dtype = self.choose("state_dtype", [None, None, *kept])
-        self.pairs: dict[int, Pair] = {}  # by the id of ours
+        self.pairs: dict[int, Pair] = {}  # the keys are the ids of our parameters
         options = self.options()
         groups = [self.group() for _ in range(self.choose("groups", [1, 1, 2, 3]))]
         self.ours = OURS[self.name]([ours for ours, _ in groups], **options[0], state_dtype=self.state_dtype)
@@ -104,7 +104,7 @@ class Program:
         return torch.randn(shape, generator=self.generator, dtype=dtype)
 
     def options(self) -> tuple[Options, Options]:
-        """Draw options, and return them for ours and for torch.optim; a learning rate can be a tensor."""
+        """Draw options, and return them for our optimizer and for torch.optim; a learning rate can be a tensor."""
         choose = self.choose
         lr = choose("lr", [0.1, 0.01, 1e-3])
         options: Options = {"weight_decay": choose("weight_decay", [0, 0, 0.1])}
@@ -136,7 +136,7 @@ class Program:
         return {"params": [each.ours for each in pairs], **ours}, {"params": [each.theirs for each in pairs], **theirs}
 
     def used(self) -> list[tuple[Pair, Options]]:
-        """Return the parameters that are in groups, each with its group of ours."""
+        """Return the parameters that are in groups, each with its group of our optimizer."""
         return [(self.pairs[id(param)], group) for group in self.ours.param_groups for param in group["params"]]
 
     def any_pair(self) -> Pair:
@@ -194,7 +194,7 @@ class Program:
         stepped = {id(pair.ours) for pair, _ in used if pair.ours.grad is not None}
         for tensor, value, version in before:
             assert not skips or same_bits(usual(tensor), value), f"a skipped step has written {tensor}, once {value}"
-            # Backward finds saved weights that are written by their versions.
+            # Versions tell backward which saved weights were written.
             assert skips or id(tensor) not in stepped or tensor._version > version, "no version was raised"
             assert not (skips and self.knows_skips) or tensor._version == version, "a skipped step has raised a version"
         for (pair, _), grad in zip(used, grads, strict=True):
@@ -240,9 +240,9 @@ class Program:
                     self.theirs.state[param].setdefault("max_exp_avg_sq", torch.zeros_like(param))
 
     def compare(self) -> None:
-        """Compare parameters and their state, and copy ours to the other side."""
+        """Compare parameters and their state, and copy our values to the other side."""
         for pair, group in self.used():
-            # Torch.optim rounds several times.
+            # torch.optim rounds several times.
             times = 4 if id(group) in self.by_torch else 1
             assert_close(pair, pair.ours, pair.theirs, "parameter", times)
             for name, value in self.theirs.state.get(pair.theirs, {}).items():
@@ -260,14 +260,14 @@ class Program:
 
 
 def assert_close(pair: Pair, found: Tensor, wanted: Tensor, name: str, times: int) -> None:
-    """Compare within so many roundings of the dtype, or of the parameter's arithmetic; copy ours to the other side."""
+    """Compare within ``times`` roundings of the dtype or of the arithmetic; copy our values to the other side."""
     arithmetic = 1e-12 if pair.theirs.dtype.to_real() is pair.ours.dtype else TOLERANCES[F32]
     tolerance = times * max(TOLERANCES[found.dtype.to_real()], arithmetic)
     size = max(1.0, wanted.detach().abs().max().item()) if wanted.numel() else 1.0
     ours = usual(found)
     expected = wanted.detach().to(ours.dtype)
     far = ~((ours - expected).abs() <= tolerance * (expected.abs() + size))
-    # Among very many elements are some whose gradient the weight decay nearly cancels: Adam makes them as large as any.
+    # In a large tensor, weight decay nearly cancels a few gradients, and Adam scales these up like all others.
     text = f"{name} of {found.dtype}, {tuple(found.shape)}: {ours[far][:3]} instead of {expected[far][:3]}"
     assert far.sum().item() <= far.numel() // 10_000, text
     wanted.detach().copy_(ours)

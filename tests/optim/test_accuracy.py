@@ -11,7 +11,7 @@ from tests.support.devices import synchronize
 from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options
 
 F32, F64, BF16, HALF = torch.float32, torch.float64, torch.bfloat16, torch.float16
-# An error of one element is the end of one random walk; the mean over so many is known to a hundredth.
+# The error of an element is the end of a random walk; the mean over 32,500 elements is known to a hundredth.
 ELEMENTS, STEPS, ALLOWED = 32_500, 100, 1.01
 # The random programs draw every combination. Without weight decay AdamW is Adam.
 IN_FLOAT32: list[tuple[str, Options]] = [
@@ -21,23 +21,23 @@ IN_FLOAT32: list[tuple[str, Options]] = [
     ("Adam", {"betas": (0.3, 0.7), "eps": 1e-3}),
     ("AdamW", {"weight_decay": 0.1}),
 ]
-# Torch's own states of float16 need a large eps: the squares of small gradients vanish in them.
+# PyTorch's states in float16 need a large eps, because the squares of small gradients underflow to zero.
 LOW: list[tuple[str, Options]] = [
     ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
     ("SGD", {"momentum": 0.9, "dampening": 0.3}),
     ("Adam", {"amsgrad": True, "weight_decay": 0.1, "eps": 1e-3}),
 ]
-DTYPES = [(BF16, F32), (HALF, F32), (BF16, None)]  # of parameters and of their state
+DTYPES = [(BF16, F32), (HALF, F32), (BF16, None)]  # the dtypes of parameters and of their state
 CASES = [(*row, F32, None) for row in IN_FLOAT32] + [(*row, *dtypes) for row in LOW for dtypes in DTYPES]
 
 
 def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, device: str = "cpu") -> Tensor:
-    """Return the parameter after each tenth step, in float64 on the CPU; a dtype can represent the initial values."""
+    """Return the parameter after each tenth step, in float64 on the CPU. Initial values have the dtype ``numbers``."""
     generator = torch.Generator().manual_seed(0)
     param = torch.linspace(-2, 2, ELEMENTS).to(numbers).to(device, dtype, copy=True).requires_grad_()
     optimizer, found = make([param], **{"lr": 0.01, **options}), []
     for number in range(STEPS):
-        # They grow and shrink: amsgrad's maximum is neither always nor never the newest square.
+        # Gradients grow and shrink, so amsgrad's maximum is neither always nor never the newest square.
         grad = torch.randn(ELEMENTS, generator=generator) * (1 + number % 7) / 7
         param.grad = grad.to(numbers).to(device, dtype)
         optimizer.step()
@@ -49,7 +49,7 @@ def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, d
 
 @cache
 def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return the result of torch.optim's for-loop in float64, and its errors in that dtype."""
+    """Return the result of torch.optim's for-loop in float64, and its errors in the given dtype."""
     for_loop = {**dict(options), **FOR_LOOP}
     wanted = run(THEIRS[name], for_loop, dtype, F64)
     return wanted, (run(THEIRS[name], for_loop, dtype, dtype) - wanted).abs()

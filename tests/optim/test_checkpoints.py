@@ -21,7 +21,7 @@ def train(optimizer: Any, params: list[Tensor], *numbers: int) -> None:
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "Adam amsgrad", "AdamW"])
 def test_a_state_dict_matches_torch_optim(kind: str, real_device: str) -> None:
-    """Except for the step count, which is on the device, as in PyTorch's fused optimizers."""
+    """The step count is an exception: it is on the device, as in PyTorch's fused optimizers."""
 
     def place(name: str, value: Tensor) -> Any:
         return "the count's" if name == "step" and real_device != "cpu" else value.device
@@ -68,7 +68,7 @@ def test_loaded_state_is_converted_with_one_warning(kind: str) -> None:
     with pytest.warns(UserWarning, match=text) as found:
         ours.load_state_dict(saved.state_dict())
     assert [warning.filename for warning in found] == [__file__]
-    assert {*seen} == {F32}  # a hook after loading sees what is kept
+    assert {*seen} == {F32}  # a hook after loading sees the final state
     train(ours, params, 2, 3)
     assert {tensor.dtype for tensor in moments(ours)} == {F32}
     other.load_state_dict(ours.state_dict())
@@ -131,7 +131,7 @@ def test_averages_are_saved_and_loaded_by_torch_distributed_checkpoint(kind: str
 
 @pytest.mark.parametrize(("first", "maximize"), [(0.0, True), (-0.0, False)])
 def test_a_checkpoint_records_that_dampened_momentum_has_started(first: float, maximize: bool) -> None:
-    """Also if the first gradient was zero, and the buffers are zero as well."""
+    """The first gradient may be zero, and the buffers as well."""
     weights = []
     for library in (OURS, THEIRS):
         params = parameters((3,))

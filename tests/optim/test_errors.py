@@ -92,14 +92,14 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state without the count of steps": ("Adam", lambda it: it.load_state_dict(without(it, "step"))),
     "state without an average": ("Adam", lambda it: it.load_state_dict(without(it, "exp_avg_sq"))),
     "a NaN for lr": ("SGD Adam", lambda it: step_with(it, lr=NAN)),
-    "a tensor of NaN for lr": ("SGD", lambda it: step_with(it, lr=torch.tensor(NAN))),  # the others never sync
+    "a tensor of NaN for lr": ("SGD", lambda it: step_with(it, lr=torch.tensor(NAN))),  # the other kernels never sync
     "two numbers for lr": ("SGD Adam", lambda it: step_with(it, lr=torch.ones(2))),
     "an expanded parameter": ("SGD Adam", lambda it: step_and(it, torch.ones(1).expand(3))),
     "a parameter of inference mode": ("SGD Adam", lambda it: step_and(it, torch.inference_mode()(torch.ones)(3))),
     "a state of other sizes": ("SGD Adam", lambda it: step_from(it, torch.ones(4))),
     "a state of integers": ("SGD Adam", lambda it: step_from(it, torch.ones(2, 3, dtype=torch.int32))),
     "a sparse gradient for Adam": ("Adam", step_sparse),
-    "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),  # torch.optim's
+    "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),  # torch.optim raises
     "two for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(2))),
     "none for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(0))),
     "a bool for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.tensor(False))),

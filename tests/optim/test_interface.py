@@ -47,7 +47,7 @@ def test_values_are_accepted_or_rejected_as_in_torch_optim(
     name: str, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups, which checkpoints contain, keep the choice of an implementation; steps are the same."""
-    monkeypatch.setattr(torch.optim, name, OURS[name])  # as by users who cannot edit the library that makes them
+    monkeypatch.setattr(torch.optim, name, OURS[name])  # users do so if they cannot edit the library
     made: list[Any] = []
     weights = []
     for library in (OURS, THEIRS):
@@ -68,7 +68,7 @@ def test_values_are_accepted_or_rejected_as_in_torch_optim(
 
 
 def test_quantized_weights_can_be_among_the_parameters() -> None:
-    """They are frozen, have no gradient, and torch.optim ignores them."""
+    """Quantized weights are frozen and have no gradient, and torch.optim ignores them."""
     (weight,) = parameters((3,))
     float8 = torch.ones(3).to(torch.float8_e4m3fn)
     frozen = [nn.Parameter(part, requires_grad=False) for part in (torch.arange(3), float8)]
@@ -106,7 +106,7 @@ def test_a_preset_grad_scale_multiplies_the_scale_of_a_scaler() -> None:
 
 
 class Strict(torch.Tensor):
-    """Raises for functions with tensors of unrelated classes, as torchvision's image classes do."""
+    """A tensor that raises for functions with tensors of unrelated classes, like torchvision's image classes."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -144,7 +144,7 @@ def test_parameters_can_be_swapped_between_steps() -> None:
 @pytest.mark.parametrize("lr", ["number", "host", "device"])
 @pytest.mark.parametrize("kind", ["SGD nesterov", "Adam amsgrad"])
 def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
-    """Not even the first step, which creates the state, for any learning rate and scalars."""
+    """The first step, which creates the state, does not sync either, for any learning rate and scalars."""
     if not facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} torch.optim takes the step, after one read")
     params = parameters(*SHAPES, device=real_device)
@@ -161,7 +161,7 @@ def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
 
 @pytest.mark.parametrize("kind", ["SGD dampening", "Adam"])
 def test_a_step_of_torch_optim_syncs_once(kind: str, real_device: str) -> None:
-    """Whether or not the step is skipped, and for any number of groups; later steps create no state."""
+    """A taken step and a skipped step sync once, for any number of groups; later steps create no state."""
     if kind == "Adam" and facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} it does not read")
     params = parameters(*SHAPES, device=real_device)

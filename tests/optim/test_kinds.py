@@ -30,7 +30,7 @@ def released(tensor: Tensor) -> Tensor:
     return tensor
 
 
-# A parameter and its gradient, new ones each time.
+# Functions that create a parameter and its gradient.
 KINDS: dict[str, Callable[[], Pair]] = {
     "plain": lambda: (numbers(1), numbers(2)),
     "inference gradient": lambda: (numbers(1), torch.inference_mode()(numbers)(2)),
@@ -50,11 +50,11 @@ NO_MEMORY = (
 )
 # The errors of steps and of passes over gradients; the other kinds give correct values.
 STEPS = {
-    "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # by Adam; torch.optim raises the same
+    "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # Adam's error, as in torch.optim
     "zero": "ZeroTensors are immutable",
     "released": rf"^params\[1\] \(of {NO_MEMORY}",
     "released gradient": rf"^grads\[1\] \(of {NO_MEMORY}",
-    "mkldnn": "memory format option is only supported by strided tensors",  # by Adam; torch.optim raises the same
+    "mkldnn": "memory format option is only supported by strided tensors",  # Adam's error, as in torch.optim
 }
 PASSES = {
     "inference gradient": r"^grads\[1\] \(of layer1\): expected a tensor that can be written, got an inference tensor",

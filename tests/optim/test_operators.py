@@ -90,7 +90,7 @@ def test_leaves_that_require_grad_are_written_in_grad_mode(name: str) -> None:
 def test_gradients_of_another_dtype_match_gradients_of_the_parameters_dtype(
     name: str, dtype: torch.dtype, kernels: Kernels
 ) -> None:
-    """An optimizer sees them only if the ``grad_dtype`` of a parameter allows them."""
+    """An optimizer receives such gradients only if ``grad_dtype`` allows them."""
     if dtype is torch.float64 and not has_float64(kernels.device):
         pytest.skip(f"{kernels} has no float64")
     results = []
@@ -103,7 +103,7 @@ def test_gradients_of_another_dtype_match_gradients_of_the_parameters_dtype(
 
 @pytest.mark.parametrize("capability", [pytest.param("DEFAULT", marks=pytest.mark.slow), "AVX2"])
 def test_an_older_instruction_set_computes_the_same(capability: str) -> None:
-    """It runs the tests with whole numbers: steps, non-finite values and norms."""
+    """The process runs the tests with whole numbers: steps, non-finite values and norms."""
     code = f"""
 import pytest, torch
 assert torch.backends.cpu.get_cpu_capability() == "{capability}"
@@ -119,7 +119,7 @@ raise SystemExit(pytest.main(["-qq", "-p", "no:cacheprovider", "-k", "fused", *f
 def test_the_scale_matches_pytorchs_within_its_bounds(
     first: float, lowest: float, highest: float, operators: Kernels
 ) -> None:
-    """Also where it would be infinite, and where the interval is lowered."""
+    """The scale also matches where it would be infinite, and where the interval is lowered."""
 
     def stock(scale: Tensor, *arguments: Any) -> None:
         torch._amp_update_scale_(scale, *arguments[:-2])

@@ -25,7 +25,7 @@ from tests.support.properties import examples
 
 @pytest.mark.filterwarnings("ignore:loaded state of .* is converted")
 def test_programs_match_torch_optim(kernels: Kernels) -> None:
-    """Their state is also converted to torch.optim on the CPU and back."""
+    """The state of the programs is also converted to torch.optim on the CPU and back."""
 
     @given(data=st.data())
     @examples(6 if kernels.device == "xla" else 50, shrinks=kernels.device != "xla")
@@ -46,7 +46,7 @@ def test_programs_match_torch_optim(kernels: Kernels) -> None:
 def test_training_with_skipped_steps_equals_training_without_them(
     kind: str, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    """Bit for bit, also if the first step is skipped. Specification 8.1."""
+    """The results are equal bit for bit, even if the first step is skipped. Specification 8.1."""
     skipping, straight = (parameters(*SHAPES, device=kernels.device) for _ in range(2))
     ours, wanted = (make(OURS, kind, params, state_dtype=state_dtype) for params in (skipping, straight))
     for number, skip in enumerate([True, True, False, True, False, None, False, None, True, False]):

@@ -80,7 +80,7 @@ def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path:
         assert "Requires-Dist: torch>=2.9" in facts
 
 
-# Runs setup.py with a compiler that does nothing.
+# A program that runs setup.py with a compiler that does nothing.
 WITHOUT_COMPILER = """
 import runpy, sys
 from torch.utils.cpp_extension import BuildExtension
@@ -94,7 +94,7 @@ runpy.run_path("setup.py", run_name="__main__")
 def test_the_target_of_a_build_is_written_next_to_its_compiled_module(
     tmp_path: Path, options: tuple[str, ...], place: str
 ) -> None:
-    """In an editable install it is among the sources."""
+    """In an editable install the target is among the sources."""
     for name in ("setup.py", "pyproject.toml", "policy.yaml", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     for name in ("codegen", "csrc", "generated", "python"):

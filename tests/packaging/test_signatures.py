@@ -22,7 +22,7 @@ def public() -> Iterator[tuple[str, Callable[..., object]]]:
 
 
 def test_every_public_callable_shows_its_arguments() -> None:
-    """Except for exceptions, and for the step of a scaler, which passes on the arguments of the optimizer's step."""
+    """Only exceptions and the step of a scaler, which passes arguments on to the optimizer, have open arguments."""
     parameters = {name: inspect.signature(function).parameters.values() for name, function in public()}
     kinds = {name: [parameter.kind for parameter in found] for name, found in parameters.items()}
     assert len(kinds) > 50

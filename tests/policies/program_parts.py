@@ -24,7 +24,7 @@ LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-ca
 LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
 LIBRARY.impl("product", lambda x: x @ x, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
-# The op that each runs if it is unlisted. XLA has its own einsum.
+# The op that runs below an unlisted op. XLA has its own einsum.
 BELOW = {"matmul": "mm", "einsum": "bmm", "programs::product": "matmul"}
 CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "bmm": lambda x, _: torch.bmm(x[None], x[None]),
@@ -35,10 +35,10 @@ CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "programs::product": lambda x, _: torch.ops.programs.product(x),
     "relu": lambda x, _: torch.relu(x),
 }
-ONE_TENSOR = ("relu", "programs::product")  # which do not promote
+ONE_TENSOR = ("relu", "programs::product")  # ops that do not promote
 GIVEN = ("float32", "bfloat16", "float64", "weight")
 VALUES = torch.tensor([[173, -182], [282, 231]]) / 256  # bfloat16 can represent them, but not their products
-WEIGHT = nn.Linear(2, 2, bias=False)  # whose casts a program may keep
+WEIGHT = nn.Linear(2, 2, bias=False)  # a program may keep its casts
 
 
 @cache
@@ -65,7 +65,7 @@ class State:
         for rules in (*reversed(self.modules), *reversed(self.regions), self.process):
             value = rules.get(op)
             if isinstance(value, dict):
-                of_all = value.get("others")  # "unlisted" also keeps what a device that it is like has from it
+                of_all = value.get("others")  # others: unlisted also unlists a device like a named one
                 like = DEVICES_LIKE[self.name] or self.name
                 value = value.get(self.name, of_all if of_all == "unlisted" else value.get(like, of_all))
             if value is not None:
@@ -80,7 +80,7 @@ class State:
             return self.computed(BELOW[op], given)
         if value in ("input_dtype", "unlisted", "promote"):
             return "float32" if op == "cat" and given == "bfloat16" else given  # the other tensor is float16
-        if given == "float64":  # is never cast, and torch.cat itself promotes
+        if given == "float64":  # float64 is never cast, and torch.cat itself promotes
             return given
         return {"lower_precision_fp": self.dtype, "fp32": "float32"}.get(value, value)
 

@@ -44,7 +44,7 @@ from tests.policies.program_parts import (
 )
 
 Generates: TypeAlias = abc.Generator[None, None, None]
-Run: TypeAlias = Callable[[list[Tensor]], None]  # runs a block, and adds the results of its ops to a list
+Run: TypeAlias = Callable[[list[Tensor]], None]  # a function that runs a block and appends its results to a list
 
 
 def _saved(module: nn.Module) -> nn.Module:
@@ -83,7 +83,7 @@ class Runs(nn.Module):
 
 
 def made(block: Block, state: State, found: list[Found]) -> Run:
-    """Return a function that runs a block, and append the dtype of each of its ops."""
+    """Return a function that runs a block, and append the dtype of each of its ops to ``found``."""
     runs = [made_of(node, state, found) for node in block]
 
     def run(out: list[Tensor]) -> None:
@@ -173,7 +173,7 @@ def rerun(node: Checkpoint, body: Run, x: Tensor, out: list[Tensor]) -> Tensor:
 
     if x.device.type != "xla":
         return checkpoint(function, x, use_reentrant=node.use_reentrant)  # type: ignore[no-any-return]
-    from torch_xla.utils.checkpoint import checkpoint as of_xla  # PyTorch's needs a module torch.xla
+    from torch_xla.utils.checkpoint import checkpoint as of_xla  # PyTorch's checkpoint needs a module torch.xla
 
     return of_xla(function, x, use_reentrant=True)  # type: ignore[no-any-return]
 
@@ -254,7 +254,7 @@ def compiled(body: Run, region: Callable[[], Any]) -> Run:
         return out
 
     def run(out: list[Tensor]) -> None:
-        code = function.__code__.replace()  # as if no other had been compiled at its place
+        code = function.__code__.replace()  # a new code object, which was never compiled
         fresh = torch.compile(FunctionType(code, globals(), "fresh", None, function.__closure__), backend="eager")
         out += fresh()
         with region():

@@ -53,7 +53,7 @@ def compiles(rng: random.Random) -> None:
 
 def forks(rng: random.Random) -> None:
     if (child := os.fork()) == 0:
-        signal.alarm(60)  # ends a child that hangs; faulthandler waits for the parent's watchdog there
+        signal.alarm(60)  # the alarm ends a child that hangs; faulthandler would wait for the parent's watchdog
         try:
             enters(rng)
             os._exit(0)
@@ -69,11 +69,11 @@ def uses(rng: random.Random) -> None:
 
 def main(seconds: float) -> None:
     """Run threads that each perform one of these tasks, for this duration."""
-    faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # a deadlock
+    faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # exits after a deadlock
     roles = (enters, compiles, forks, uses)
     torch.set_num_threads(1)  # a forked child has no thread pool
-    # Once before: two threads that import dynamo at once fail in torch. And torch looks up an operator at its first
-    # call; a child that is forked meanwhile waits for ever when it calls that operator.
+    # Each role runs once before, because two threads that import dynamo at once fail in PyTorch. PyTorch also looks up
+    # an operator at its first call; a child that is forked meanwhile hangs when it calls the operator.
     for role in roles:
         role(random.Random(role.__name__))
     end = time.monotonic() + seconds

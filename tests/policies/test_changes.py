@@ -101,7 +101,7 @@ def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> N
             polycast.use({"matmul": "fp32"})
         with pytest.warns(UserWarning, match=nothing):
             polycast.assign(LAYER, {"": {"linear": "float16"}})
-        polycast.assign(LAYER, {"": None}), polycast.use(None)  # which warn of nothing
+        polycast.assign(LAYER, {"": None}), polycast.use(None)  # these calls do not warn
         with pytest.warns(UserWarning, match=nothing):
             polycast.use({"matmul": "fp32"})
         assert polycast.policy.current() == Policy()

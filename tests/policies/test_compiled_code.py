@@ -224,7 +224,7 @@ print(counters["aot_autograd"]["autograd_cache_hit"])
 
 @pytest.mark.slow
 def test_a_second_process_loads_the_code_of_its_policy_from_the_disk(tmp_path: os.PathLike[str]) -> None:
-    """In reverse order, in which the scopes have other numbers."""
+    """The second process uses the reverse order, in which the scopes have other numbers."""
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1", "TORCH_LOGS": "-all"}
     first, second = "A torch.float16", "B torch.float32"
     assert python(ON_DISK % "AB", **environment).splitlines() == [first, second, "0"]

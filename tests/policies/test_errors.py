@@ -13,7 +13,7 @@ from torch import nn
 import tests.policies.library  # noqa: F401
 from tests.support.recorded_errors import RecordedError
 
-# Without types: most arguments below are wrong.
+# These names have no types, because most arguments below are wrong.
 Policy: Any = polycast.Policy
 use: Any = polycast.use
 

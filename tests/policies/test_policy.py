@@ -15,7 +15,7 @@ MINE = Policy({"softmax": "fp32", "pow.Scalar": {"cuda": "half"}})
 READ = {"softmax": "fp32", "pow.Scalar": {"cuda": "float16"}}
 
 LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1 npu musa mlu"
-CPU = "cpu tpu"  # which is like it
+CPU = "cpu tpu"  # tpu is like cpu
 ALL = " ".join(DEVICES)
 CROSS_ENTROPY = "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"
 # Rules, and the resulting categories on devices. An op represents all overloads that are listed with it.
@@ -94,9 +94,9 @@ NAMES: dict[str, list[object]] = {
         *("Tensor.softmax", "aten::softmax", "torch.ops.aten.softmax", torch.softmax, torch.nn.Softmax),
         *(torch.nn.functional.softmax, torch.Tensor.softmax, torch.ops.aten.softmax),
     ],
-    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # which no row of policy.yaml names
+    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # no row of policy.yaml names gelu
     "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm],
-    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # and not sum.dim_IntList
+    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # sum.dim_IntList is another overload
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],

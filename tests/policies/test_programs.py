@@ -1,6 +1,6 @@
 """Random programs of nested rules have the dtypes and values that are computed by hand; TIMES=50 runs 2,000.
 
-tests/policies/program_parts.py has the parts of a program, and programs.py runs one. Their strategies are in this file.
+tests/policies/program_parts.py has the parts of a program, and programs.py runs one. This file has the strategies.
 """
 
 import re
@@ -89,8 +89,8 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
         edge = regions(st.just(())) | modules(st.just(()))
         if "u" in kinds:
             edge |= st.builds(Around, st.just("use"), st.just(()), drawn_rules(), st.none())
-        # In them threads follow the process, and a backward may rerun the forward around it, or wait for
-        # the thread that it is in.
+        # Without threads, which would follow the process, and without a backward that may rerun the forward around it,
+        # or that may wait for the thread that it is in.
         inner, nested = (blocks(depth - 1, "".join(set(kinds) - without)) for without in ({*"tcb"}, {*"tcd"}))
         in_thread = st.booleans() if "d" in kinds else st.just(False)
         nodes.append(st.builds(Checkpoint, inner, edge, edge, st.booleans(), in_thread))
@@ -99,7 +99,7 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
     if "u" in kinds:
         nodes.append(st.builds(Around, st.just("use"), within, drawn_rules(), st.none()))
     if "t" in kinds:
-        threads = blocks(depth - 1, "".join(set(kinds) - {*"uc"}))  # `use` would be seen by the others
+        threads = blocks(depth - 1, "".join(set(kinds) - {*"uc"}))  # the other threads would see `use`
         nodes.append(st.builds(Threads, st.lists(threads, min_size=1, max_size=2).map(tuple)))
     if "g" in kinds:  # PyTorch's own region would stay entered after the module
         nodes.append(st.builds(Generator, regions(blocks(0)), within, st.none()))
@@ -129,7 +129,7 @@ def check(program: Block, device: str) -> None:
     for op, result in zip(expected, results, strict=True):
         torch.testing.assert_close(result, op.value(device), rtol=0, atol=0)
     x = torch.eye(2).to(device)
-    with polycast.autocast(device):  # and nothing of it is left
+    with polycast.autocast(device):  # the program has left no state
         assert (x @ x).dtype == lower_precision(device)[0]
     assert polycast.policy.current() == polycast.Policy()
     assert (scope_depth(), scope_in_force(), torch.is_autocast_enabled(device)) == (0, None, False)

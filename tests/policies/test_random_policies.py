@@ -20,7 +20,7 @@ from tests.support.properties import examples
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())
 LISTED = sorted({rule.op for rule in BUILT_IN})
 PUBLIC = sorted({name for names, _ in NAMES for name in names.split()})
-# Values that have no form in a policy.
+# Values that a policy cannot contain.
 STRANGE: list[object] = [None, 3, 0.5, True, b"fp32", object(), {1}, print, torch.ones(1), float("nan"), (), [], {}]
 STRANGE += ["", "\ud800", "\x07", "fp\n32", "é", "a" * 9999, "::", "aten::", "torch.", "torch.ops.", ".", "mv."]
 

@@ -77,7 +77,7 @@ def test_hundreds_of_scopes_are_as_fast_as_ten() -> None:
         with region:
             assert (X @ X).dtype == HALF
     early, late = (min(repeat(partial(enter, regions[at]), number=20, repeat=50)) for at in (8, 150))
-    assert late < 4 * early  # 15 times if each scope before it took a step
+    assert late < 4 * early  # it would be 15 times if each earlier scope took a step
 
 
 @pytest.mark.parametrize("policy", [None, WIDE], ids=["no policy", "a policy"])
@@ -135,7 +135,7 @@ def state() -> tuple[object, ...]:
 
 
 def states(rules: dict[str, str] | None, reentrant: bool) -> list[tuple[object, ...]]:
-    """Return the states in a module outside of regions, in a checkpoint inside it, and in the rerun of it."""
+    """Return the states in a module outside of regions, in a checkpoint inside it, and in its rerun."""
     found = []
 
     def segment(x: torch.Tensor) -> torch.Tensor:

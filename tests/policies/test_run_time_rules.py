@@ -47,7 +47,7 @@ def test_a_listed_op_arrives_in_the_dtype_of_its_rule(op: tuple[str, str], devic
     assume((*op, device) not in _STOCK)
     try:
         policy = Policy({f"aten::{case.op}.{case.overload}": {device: value}})
-    except polycast.PolicyError:  # the op cannot take it
+    except polycast.PolicyError:  # the op cannot have the rule
         reject()
     with kernels_of(device), probes(device, {case.name, case.reaches}), in_force(policy):
         for lower in DEVICES[device].lower_precision:

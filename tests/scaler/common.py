@@ -20,7 +20,7 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "fused": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, fused=True),
     "for-loop": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, foreach=False, fused=False),
 }
-# A function that reads the gradients before the step, if any.
+# Calls before the step that read the gradients; "step" makes no call.
 LOOKS: dict[str, Look] = {
     "step": lambda scaler, optimizer: None,  # noqa: ARG005
     "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),
@@ -29,14 +29,14 @@ LOOKS: dict[str, Look] = {
 
 
 def started(scaler: Any = None, **options: Any) -> Any:
-    """Return a scaler, ours by default, that has scaled a loss."""
+    """Return a scaler, polycast's by default, that has scaled a loss."""
     scaler = scaler or polycast.GradScaler(**{"init_scale": SCALE} | options)
     scaler.scale(torch.ones(1))
     return scaler
 
 
 def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float = SCALE) -> None:
-    """Set scaled gradients; optionally one element of the last is non-finite."""
+    """Set scaled gradients; optionally, one element of the last gradient is non-finite."""
     set_grads(params, seed, scale)
     if bad is not None:
         assert params[-1].grad is not None
@@ -44,7 +44,7 @@ def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float
 
 
 class Wrapper(torch.optim.Optimizer):
-    """Wraps an optimizer, as the wrappers of trainers do, and the scaler that steps it, if any."""
+    """A wrapper of an optimizer, like the wrappers of trainers, with an optional scaler that steps the optimizer."""
 
     def __init__(self, optimizer: Any, scaler: Any = None) -> None:
         self.optimizer, self.scaler = optimizer, scaler

@@ -38,7 +38,7 @@ def calls(event: Any) -> Counter[str]:
 
 
 def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype = torch.float32) -> Counter[str]:
-    """Return the calls of the second iteration, when all state exists, as on accelerators without kernels of ours."""
+    """Return the calls of the second iteration, when all state exists, as on devices without polycast's kernels."""
     params = [torch.ones(8, 4, dtype=dtype).requires_grad_() for _ in range(number * groups)]
     for param in params:
         param.grad = torch.ones_like(param, requires_grad=False)
@@ -74,7 +74,7 @@ def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
 
 
 class Ops(TorchDispatchMode):
-    """Counts the operator calls, and raises for float64 tensors on MPS, which does not support them."""
+    """A mode that counts operator calls, and raises for float64 tensors on MPS, which does not support them."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -126,7 +126,7 @@ def test_whole_iterations_on_cuda_do_not_sync(kind: str, look: str, wanted: dict
 
 
 def test_no_float64_on_mps() -> None:
-    """Except for the step, which syncs and is torch.optim's on MPS."""
+    """The step is omitted, because it syncs and is torch.optim's on MPS."""
     with FakeTensorMode(), Ops():
         optimizer, scaler = syncfree.SGD(fakes("mps"), lr=0.1), polycast.GradScaler()
         scaler.scale(torch.ones(1, device="mps:0"))

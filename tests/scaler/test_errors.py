@@ -1,4 +1,4 @@
-"""The errors of a gradient scaler, with PyTorch's wording where PyTorch raises the same."""
+"""The errors of a gradient scaler, with PyTorch's wording where PyTorch raises the same error."""
 # ruff: noqa: ARG005 -- all calls of the table take the same arguments
 
 from collections.abc import Callable

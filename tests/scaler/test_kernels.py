@@ -24,7 +24,7 @@ def needs(dtype: torch.dtype, operators: Kernels) -> None:
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: Kernels) -> None:
-    """One tensor for each position, also unaligned; the result names each of them, but not the finite ones."""
+    """There is a tensor for each position, aligned or not. The result names these tensors, but not the finite ones."""
     needs(dtype, operators)
     is_fused, is_host = operators == Kernels("cpu"), operators.device == "cpu"
     sizes, offsets = SIZES if is_fused else (1, 9, 17) if is_host else (9,), (0, 1, 3) if is_host else (0,)
@@ -46,7 +46,7 @@ def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: K
 def extremes(dtype: torch.dtype) -> list[Tensor]:
     """Return the largest and smallest finite values, subnormals and zeros, in several sizes."""
     info = torch.finfo(dtype)
-    torch.set_flush_denormal(False)  # XLA's runtime leaves the thread that loads it in a mode that flushes them
+    torch.set_flush_denormal(False)  # XLA's runtime makes the thread that loads it flush subnormals
     values = torch.tensor([info.max, info.min, info.tiny, info.smallest_normal / 4, 0.0, -0.0], dtype=dtype)
     assert values[3] != 0
     return [values.repeat(190)[:size] for size in (6, 7, 64, 1100)]
@@ -110,7 +110,7 @@ def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Ke
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_unscaling(dtype: torch.dtype, operators: Kernels) -> None:
-    """In any layout; versions rise, and earlier findings remain.
+    """Layouts are arbitrary. Versions rise, and earlier findings remain.
 
     A float64 factor, of which float32 has the first 8 digits, is not rounded for float64 gradients.
     """

@@ -27,11 +27,11 @@ from tests.support.devices import has_float64
 from tests.support.optimizers import on_host
 from tests.support.properties import examples
 
-# How near the two sides are. In float16 an element that underflows on one side may not on the other.
+# The tolerances between the sides. In float16 an element that underflows on one side may not on the other.
 CLOSE = {"half": (1e-3, 1e-5), "single": (1e-5, 1e-6), "double": (1e-12, 1e-13)}
 OPTIONS: dict[str, Any] = {"init_scale": 2.0**14, "growth_factor": 4.0, "growth_interval": 2}
 SGD, ADAM = {"lr": 0.05, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
-# Ours and theirs of one name take the same steps. Of ours some are in a wrapper.
+# Our optimizer and PyTorch's optimizer of each kind take the same steps. Some of our optimizers are in a wrapper.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "SGD": (syncfree.SGD, torch.optim.SGD, SGD),
     "Adam": (syncfree.Adam, torch.optim.Adam, ADAM),
@@ -93,7 +93,7 @@ class Side:
         self.models[call.optimizer].zero_grad()
 
     def unscale_(self, call: Call) -> None:
-        """Unscale; with PyTorch's scaler, clipping an optimizer has already done so."""
+        """Unscale the gradients, unless clip_grad_norm has already unscaled them with PyTorch's scaler."""
         number = call.optimizer
         is_done = not self.ours and (CLIP, number) in self.looks and (UNSCALE, number) not in self.looks
         if not is_done or self.state(number)["stage"] is not OptState.UNSCALED:
@@ -119,7 +119,7 @@ class Side:
         return result
 
     def step_together(self, _: Call) -> None:
-        """Step both optimizers or none; PyTorch's scaler gets the found_inf of the other optimizer."""
+        """Step both optimizers or neither; PyTorch's scaler gets the found_inf of the other optimizer."""
         if self.ours:
             self.scaler.step_together(*map(next, self.turns))
             return
@@ -134,7 +134,7 @@ class Side:
             self.step(Call("step", number))
 
     def step_by_closure(self, call: Call) -> float | None:
-        """Pass a closure by position. PyTorch's scaler passes it on, and it sees unscaled gradients."""
+        """Pass a closure by position. PyTorch's scaler passes it on, and the closure sees unscaled gradients."""
         params = self.models[call.optimizer].parameters()
         return self.step(call, lambda: sum(param.grad.sum().item() for param in params if param.grad is not None))
 
@@ -159,7 +159,7 @@ class Side:
         self.skips = [[] for _ in self.skips]  # a copy counts from 0
 
     def values(self) -> list[Tensor]:
-        """Return all values that must be equal, also whether the last step was skipped, and the skip counts."""
+        """Return all values that must be equal, including whether the last step was skipped, and the skip counts."""
         scale = torch.tensor([self.scaler.get_scale(), self.scaler._get_growth_tracker()])
         counts: list[Any] = [count for skips in self.skips for count in (skips[-1:] == [True], sum(skips))]
         if self.ours:
@@ -178,7 +178,7 @@ def calls(name: str, value: st.SearchStrategy[float] = NORMS) -> st.SearchStrate
     return st.builds(Call, st.just(name), st.integers(0, 1), value, NORM_TYPES)
 
 
-# Calls that are strewn in, the frequent ones more than once.
+# Calls that are inserted at random; the frequent ones are listed more than once.
 ANY_CALL = st.one_of(
     *[calls("backward", VALUES)] * 3,
     *map(calls, ["clip_grad_norm", "step"] * 3 + ["unscale_", "update"] * 2),
@@ -196,10 +196,10 @@ def iterations(draw: st.DrawFn) -> list[Call]:
     which, looks = draw(st.sampled_from([(0,), (0,), (1,), (0, 1), (0, 1)])), draw(st.sampled_from(LOOKS))
     batches = [[Call("backward", number, draw(VALUES))] * draw(st.sampled_from([1, 1, 2])) for number in which]
     looked = [[Call(look, number, draw(NORMS), draw(NORM_TYPES)) for look in looks] for number in which]
-    # All batches first, or each before the looks at it.
+    # All batches come first, or each batch before the reads of its gradients.
     parts = (*batches, *looked) if draw(st.booleans()) else chain(*zip(batches, looked, strict=True))
     found = [*chain(*parts)]
-    if looks and draw(st.sampled_from([False, False, True])):  # dropped, half of the time as it should be
+    if looks and draw(st.sampled_from([False, False, True])):  # the batch is dropped, in half of the cases with update
         return [*found, *[Call("update")] * draw(st.integers(0, 1))]
     step = draw(st.sampled_from(["step"] * 7 + ["step_by_closure"] + ["step_together"] * 4 * (len(which) - 1)))
     steps = [Call(step, number) for number in which[: 1 if step == "step_together" else None]]
@@ -228,7 +228,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
     """Run a program on both sides, ours on a device; raise an AssertionError if they differ."""
     ours, theirs = Side(kinds, precision, True, device), Side(kinds, precision, False)
     rtol, atol = CLOSE[precision]
-    scaled = set[int]()  # clipped or stepped since the last update: ours has left these gradients scaled
+    scaled = set[int]()  # optimizers whose gradients our scaler has left scaled
     for call in program:
         if call.name in ("backward", "zero_grad") and call.optimizer in scaled:
             continue
@@ -239,7 +239,8 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
             same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)
             assert type(found) is type(wanted) and same_text, (call, found, wanted)
             event(f"{call.name}: {type(found).__name__}")
-            # Torch remembers that there was nothing to unscale, and that it has unscaled one of two.
+            # After these errors the two scalers differ: PyTorch's scaler remembers an unscale_ without gradients, and
+            # our emulation of step_together has unscaled one of the two optimizers.
             if isinstance(found, AssertionError) or call.name == "step_together":
                 break
             continue
@@ -273,7 +274,7 @@ def test_programs_match_pytorchs_scaler(real_device: str) -> None:
     if "fused" in kinds:  # PyTorch's fused optimizers skip for a found_inf of 1, but not of 2
         overflows = [Call("backward", number, INF) for number in (0, 1)]
         both = [*overflows, Call("step_together"), Call("update")]
-        reloaded = [Call(name) for name in ("backward", "step", "update", "reload")]  # with a growth tracker of 1
+        reloaded = [Call(name) for name in ("backward", "step", "update", "reload")]  # the reloaded growth tracker is 1
         for program in (both, reloaded):
             run = example(kinds=("fused", "fused"), precision="single", program=program)(run)
     run()

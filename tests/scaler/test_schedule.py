@@ -17,7 +17,7 @@ from tests.support.xla import NEEDS_XLA, Traffic
 
 SKIPS = (0, 3, 4, 9, 13)
 
-# Functions of tensors, and the same of numbers.
+# Functions of tensors, and the same functions of numbers.
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[int], float]]] = {
     "warm-up": (lambda n: torch.where(n < 5, (n + 1) / 5, 1.0), lambda n: (n + 1) / 5 if n < 5 else 1.0),
     "cosine": (
@@ -77,7 +77,7 @@ def test_it_equals_lambda_lr_that_advances_only_after_taken_steps(name: str, kin
             theirs_schedule.step()
         assert schedule.get_last_lr() == ours.rates() == pytest.approx(theirs.rates(), rel=rtol)
     assert [param.item() for param in ours.params] == pytest.approx([param.item() for param in theirs.params], rel=1e-5)
-    # Trainers look for these.
+    # Trainers read these attributes.
     assert isinstance(schedule, lr_scheduler.LRScheduler)
     assert (schedule.optimizer, schedule.last_epoch, schedule.base_lrs) == (ours.optimizer, 17, [float(lr), 0.02])
     assert schedule.state_dict() == {"steps_taken": 12, "base_lrs": [float(lr), 0.02]}
@@ -134,7 +134,7 @@ def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
     ],
 )
 def test_every_call_counts_except_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
-    """As with PyTorch's schedulers: a trainer may call once for each of its processes, and before the first step."""
+    """A trainer may call once for each of its processes, and before the first step, as with PyTorch's schedulers."""
     loop = Loop()
     if not enabled:
         loop.scaler = polycast.GradScaler(enabled=False)

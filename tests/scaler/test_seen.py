@@ -44,7 +44,7 @@ def replace(optimizer: Any, see: See) -> None:
     optimizer.step = seeing
 
 
-#: Who sees gradients: changes of an optimizer. They may return another one, or a handle of a hook.
+#: Changes of an optimizer after which code sees gradients. A change may return another optimizer or a hook's handle.
 SEERS: dict[str, Callable[[Any, See], Any]] = {
     "a hook": lambda it, see: it.register_step_pre_hook(see),
     "a hook after the step": lambda it, see: it.register_step_post_hook(see),

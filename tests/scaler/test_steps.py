@@ -1,4 +1,4 @@
-"""How a gradient scaler calls the step of an optimizer, and its state for optimizers and their gradients."""
+"""The calls of an optimizer's step by a gradient scaler, and the scaler's state for optimizers and gradients."""
 
 import gc
 import weakref
@@ -41,7 +41,7 @@ def test_parameters_with_non_finite_gradients_are_named(kind: str, look: str, na
             params[2].grad = None
         LOOKS[look](scaler, optimizer)
         for done in (lambda: scaler.step(optimizer), scaler.update, optimizer.zero_grad):
-            done()  # kept until the gradients are looked at again
+            done()  # the names remain until the gradients are read again
             assert scaler.non_finite(optimizer) == [names[index] for index in bad]
 
 
@@ -66,7 +66,7 @@ def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
 def test_an_optimizer_is_not_kept_alive_and_can_be_equal_to_others_and_unhashable(library: Any) -> None:
-    """Its step can return a value."""
+    """The step of an optimizer can return a value."""
 
     class Equal(library.SGD):  # type: ignore[misc]
         def step(self, *args: Any, **kwargs: Any) -> float:
@@ -113,7 +113,7 @@ CHANGES: dict[str, Callable[[Any, Any], None]] = {
 
 @pytest.mark.parametrize("title", CHANGES)
 def test_a_change_between_check_and_step_takes_effect(title: str) -> None:
-    """The step uses the current gradients, whatever was gathered before."""
+    """The step uses the current gradients, not the gradients that were checked."""
     stepped = []
     for look in (True, False):
         params = parameters((3,), (2, 2), (2,), (4,))

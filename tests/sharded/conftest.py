@@ -1,4 +1,4 @@
-"""A world of two processes for all tests of sharded parameters: this one, and another that makes the same calls."""
+"""A world of two processes for all tests of sharded parameters: this process, and another that makes the same calls."""
 
 import gc
 from collections.abc import Iterator
@@ -40,6 +40,6 @@ def on_both_ranks(request: pytest.FixtureRequest, other: world.Other) -> Iterato
 
 @pytest.fixture
 def freed() -> Iterator[None]:
-    """Free models of FSDP1 here: PyTorch warns when it frees them, and in another test that would be an error."""
+    """Free models of FSDP1 here, because PyTorch warns when it frees them, and another test would raise the warning."""
     yield
     gc.collect()

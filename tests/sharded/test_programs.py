@@ -21,7 +21,7 @@ from tests.support.sharded.world import distributed, rank, size
 
 pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
-#: As models.PLACES; None is a plain parameter, which each rank has of its own.
+#: Arguments like models.PLACES. None is a plain parameter, of which each rank has its own.
 LAYOUTS: tuple[Any, ...] = (("0",), ("1",), ("R",), ("0R", 1, 0), ("01", 1, 0), ("R1", 0, 1), None)
 MOMENTUM, ADAM = {"lr": 0.1, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -67,7 +67,7 @@ class Optimized:
         return result.detach()
 
     def part(self, index: int, number: int | None = None) -> Part:
-        """Return the part of a parameter on a rank, by default on this one."""
+        """Return the part of a parameter on a rank, by default on this rank."""
         number, param = rank() if number is None else number, self.params[index]
         if self.layouts[index] is None:
             return index, number
@@ -79,13 +79,13 @@ class Optimized:
         """Set gradients. Some may be missing, but not all, and one may be non-finite."""
         kept, lone = random.choice(self.parts), random.randrange(size())
         some = {part for part in self.parts if random.random() < random.choice([0.0, 0.5])}
-        if random.random() < 0.3:  # this rank has none
+        if random.random() < 0.3:  # one rank has few gradients
             others = {self.part(index, 1 - lone) for index in range(3)}
             some |= {self.part(index, lone) for index in range(3)} - others
         needed = {kept, *(self.part(0, number) for number in range(size()) if not self.is_sharded)}
         for index, (param, layout, shard) in enumerate(zip(self.params, self.layouts, self.shards, strict=True)):
             grad = torch.randn(param.shape, dtype=param.dtype) * scale * factor
-            param.grad = placed(grad, *layout) if layout else grad  # on all ranks: it communicates
+            param.grad = placed(grad, *layout) if layout else grad  # all ranks call placed, because it communicates
             part, local = self.part(index), self.local(param.grad)
             if part in some - needed:
                 param.grad = shard.grad = None

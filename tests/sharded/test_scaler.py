@@ -23,7 +23,7 @@ on_both_ranks = pytest.mark.usefixtures("on_both_ranks")
 
 
 def poison(layers: nn.Module) -> None:
-    """Set an infinity where only the last rank sees it, if it has elements there."""
+    """Set an infinity that only the last rank sees, if that rank has elements."""
     grads = [param.grad for param in layers.parameters() if param.grad is not None]
     shards = [shard for grad in grads if (shard := getattr(grad, "_local_tensor", grad)).numel()]
     if rank() == size() - 1 and shards:
@@ -45,7 +45,7 @@ def poison(layers: nn.Module) -> None:
 def test_a_fully_sharded_model_trains_as_with_stock_pytorch(kind: str, look: str, skip_on_host: bool) -> None:
     layers, reference, called = model(), model(), list[int]()
     optimizer, theirs = OPTIMIZERS[kind](layers.parameters()), OPTIMIZERS["for-loop"](reference.parameters())
-    if skip_on_host:  # a hook sees gradients, so that they are unscaled in place
+    if skip_on_host:  # a step hook can read the gradients, so the scaler unscales them in place
         optimizer.register_step_post_hook(lambda *_: called.append(1))
     scaler, stock = started(skip_on_host=skip_on_host), started(Scaler("cpu", init_scale=SCALE))
     schedule = polycast.SkipAwareLR(optimizer, lambda taken: torch.ones_like(taken), scaler)
@@ -208,7 +208,7 @@ def test_stages_of_a_pipeline_skip_together_with_a_process_group_and_separately_
 
 
 class Mesh:
-    """One of two ranks, with the attributes that the reductions use."""
+    """A mesh of two ranks, with the attributes that the reductions use."""
 
     ndim = 1
     size = staticmethod(lambda _dim=0: 2)
@@ -227,4 +227,4 @@ def test_found_inf_is_reduced_without_a_sync(device: str, monkeypatch: pytest.Mo
         checks = [GradientCheck(params, where, (0,), zero, flags, zero) for where in (mesh, None)]
         found_infs, norms = agree(checks, {mesh: Shards(place, split_dims={(0,): None})}, place, with_norms=True)
     assert [tensor.device for tensor in (*found_infs.values(), *norms)] == [place] * 3
-    assert reductions == [(2 + 2,)]  # whether any is not finite or there, and the norms
+    assert reductions == [(2 + 2,)]  # two flags (non-finite, present), and the norms

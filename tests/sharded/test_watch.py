@@ -42,7 +42,7 @@ def test_a_process_names_its_own_overflow_and_reports_values_from_another() -> N
 
 
 def test_a_collective_is_not_called_again() -> None:
-    """The other process would not call it again, and would pair it with its next collective."""
+    """The other process would not repeat the call, and would pair it with its next collective."""
     model = Reduced()
     with polycast.debug.watch(model) as found, polycast.autocast("cpu", torch.float16):
         model(torch.ones(1, 4))

@@ -1,10 +1,10 @@
-"""Makes the distributed files in build/dist/, installs each and uses it: `make dist`.
+"""A script that makes the distributed files in build/dist/, installs each and uses it: `make dist`.
 
     python -m tests.slow.dist 2.9.0 2.13.0
 
 For each of these PyTorch releases `make build` makes a wheel. The files and the metadata of the wheels and of the
 source distribution are compared with the checkout. Each wheel, and the source distribution, is installed into a new
-environment, where a step is trained and `polycast verify` runs. It needs the network, and minutes for each release.
+environment, where a step is trained and `polycast verify` runs. The script needs the network, and minutes per release.
 """
 
 import os

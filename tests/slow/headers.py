@@ -1,4 +1,4 @@
-"""Checks the C++ against PyTorch releases that are not installed: `python -m tests.slow.headers 2.12.0 newest`.
+"""A check of the C++ against PyTorch releases that are not installed: `python -m tests.slow.headers 2.12.0 newest`.
 
 The headers come from the wheels for macOS, which are the smallest, and are stored in build/headers/. They do not
 contain CUDA's headers, which our code does not include.
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 HEADERS = ROOT / "build" / "headers"
 EXTENSION = "torch/utils/cpp_extension.py"
 FOLDERS = ("csrc", "generated", "tests/support/backend")
-# Releases up to 2.11 are for macOS 11 and later, those from 2.12 on for macOS 14.
+# Releases up to 2.11 are for macOS 11 and later, and releases from 2.12 on are for macOS 14.
 WHEEL = ["--no-deps", "--only-binary=:all:", "--platform=macosx_11_0_arm64", "--platform=macosx_14_0_arm64"]
 OPTIONS = ["-fsyntax-only", "-Wall", "-Werror", "-DAT_PER_OPERATOR_HEADERS", "-fvisibility=hidden", "-Icsrc"]
 

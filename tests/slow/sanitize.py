@@ -1,4 +1,4 @@
-"""Runs tests on builds with sanitizers: `make sanitize`.
+"""A script that runs tests on builds with sanitizers: `make sanitize`.
 
 The C++ is compiled into build/sanitize/, as a package next to the installed one: once with AddressSanitizer and
 UndefinedBehaviorSanitizer for the kernels, and once with ThreadSanitizer for the scopes, the cast cache and the call
@@ -18,7 +18,7 @@ BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
 
 # Without NDEBUG some classes of PyTorch would have more fields than in its binaries.
 _COMMON = "-fno-omit-frame-pointer -DNDEBUG"
-# Traces that several threads start, end and see.
+# Tests with traces that several threads start, end and use.
 TRACES = (
     "a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process",
     "a_trace_that_another_thread_ends_stops_recording",
@@ -46,12 +46,12 @@ SANITIZERS = {
     "threads": Sanitizer(
         f"-fsanitize=thread {_COMMON}",
         ("libtsan.so",),
-        # Accesses by PyTorch are not seen. Its OpenMP barriers are not seen either, so its thread pool has one thread.
+        # ThreadSanitizer does not see PyTorch's accesses, nor its OpenMP barriers, so its thread pool has one thread.
         {
             "TSAN_OPTIONS": f"halt_on_error=1 suppressions={Path(__file__).with_name('thread_sanitizer.txt')}",
             "OMP_NUM_THREADS": "1",
         },
-        # Not captured, because a finding ends the process before pytest prints what it captured.
+        # Output is not captured, because a finding ends the process before pytest prints what it captured.
         (
             "--capture=no",
             "tests/cast_cache/test_threads.py",

@@ -1,4 +1,4 @@
-"""Arguments of a call, created from its schema. Imports torch only, so it runs with any release."""
+"""Arguments of a call, created from its schema. This module imports torch only, so it runs with any release."""
 
 import itertools
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 
 class Maker:
-    """Creates a call's arguments from its schema: tensors of the given dtypes in rotation, arbitrary other values."""
+    """A factory of the arguments of a call: tensors of the given dtypes in rotation, and arbitrary other values."""
 
     def __init__(self, device: str, dtypes: list[torch.dtype]) -> None:
         self.device = device

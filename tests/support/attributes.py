@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import torch
 
 PACKAGES = ("torch", "torch_xla", "functorch", "torchgen")
-# torch._dynamo.reset() empties these or makes them again: code compiled before a change of the kernels must not run.
+# torch._dynamo.reset() clears or recreates these, because code compiled before a change of the kernels must not run.
 RESET = (
     "torch._dynamo.eval_frame.cached_backends",
     "torch._dynamo.mutation_guard.GenerationTracker.dynamic_classes",
@@ -81,7 +81,7 @@ def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     if id(value) in seen:
         return
     seen.add(id(value))
-    if issubclass(type(value), type):  # wherever it is found first
+    if issubclass(type(value), type):  # the path of a class does not depend on where it is found first
         place = f"{value.__module__}.{value.__qualname__}"
     for name, part in _held(value):
         yield f"{place}.{name}", part

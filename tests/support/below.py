@@ -1,9 +1,9 @@
 """The arguments that arrive below autocast, on any device, without the device.
 
-Imports torch only: it runs with any release.
+This module imports torch only, so it runs with any release.
 
 Fake tensors of a device have its autocast key, so a call runs the real C++ kernels. A Python kernel on the key right
-below, the autograd key of the device, intercepts it: the op never runs, so the arguments need not be valid.
+below, the autograd key of the device, intercepts the call. The op never runs, so the arguments need not be valid.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class ReachedError(Exception):
-    """Raised by the probe when a call arrives below autocast."""
+    """The exception of the probe for a call that arrives below autocast."""
 
     def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__(name)
@@ -34,14 +34,14 @@ def probes(key: str, names: Iterable[str]) -> Iterator[None]:
     below = key.replace("Autocast", "Autograd")
     with overriding() as library:
         for name in sorted(set(names)):
-            with suppress(RuntimeError):  # some cannot be overridden
+            with suppress(RuntimeError):  # some overloads cannot be overridden
                 library.impl(name, _probe(name), _parsable(below, name))  # type: ignore[no-untyped-call]
         yield
 
 
 @contextmanager
 def overriding() -> Iterator[torch.library.Library]:
-    """Yield a library of kernels that replace PyTorch's, and suppress the warning about it."""
+    """Yield a library of kernels that replace PyTorch's, and suppress PyTorch's warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
         library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
@@ -53,7 +53,7 @@ def overriding() -> Iterator[torch.library.Library]:
 
 @contextmanager
 def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
-    """Make tensors of a device type fake; they use its module, which a backend outside of PyTorch registers."""
+    """Make tensors of a device type fake. They use the device's module, which an outside backend registers."""
     stand_in = not hasattr(torch, device_type)
     if stand_in:
         module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)

@@ -57,7 +57,7 @@ def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
     groups = [json.loads(line) for line in lines[1:]]  # the first line states their source
     spelled = [set(group.pop("devices").split()) for group in groups]
-    # Device by device, each named by one object: pytest then sets a device up once for all its cases.
+    # The cases are sorted by device, each named by one object, so that pytest sets up a device once for all its cases.
     return [
         Case(device=device, **group)
         for device in DEVICES
@@ -82,6 +82,6 @@ def _tested() -> list[Case]:
 
 
 ALL_CASES = [case for case in _read() if _holds(case)]
-# The first device on each dispatch key. The others are the same to a kernel, except for rules that only they have.
+# The first device on each dispatch key. For a kernel the others are the same, except for rules that only they have.
 FIRST_ON_KEY = _first_on_key()
 CASES = _tested()

@@ -1,4 +1,4 @@
-"""The devices on which tensors run for real here, and helpers for them. Data is created on the CPU and moved."""
+"""The devices that run real tensors on this machine, and helpers for them. Data is created on the CPU and moved."""
 
 import warnings
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ RESIZES = pytest.mark.filterwarnings("ignore:An output with one or more elements
 
 
 def real_devices() -> list[str]:
-    """Return the device types on which tensors run for real in this process, the CPU first."""
+    """Return the device types that run real tensors in this process, the CPU first."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     private = torch._C._get_privateuse1_backend_name()
     found = [devices.HOST]
@@ -89,7 +89,7 @@ def synchronize(device: str) -> None:
 
 
 class Reads(TorchDispatchMode):
-    """Collects the ops whose results depend on values that the CPU must read, and the copies from a device."""
+    """A mode that collects the ops whose results depend on values that the CPU must read, and copies to the CPU."""
 
     def __init__(self, device: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -111,7 +111,7 @@ class Reads(TorchDispatchMode):
 
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
-    """Raise for a device sync in this block; if the device does not report syncs, for an op that depends on values."""
+    """Raise for a device sync in this block; if the device does not report syncs, for an op that reads values."""
     if device == devices.XLA_TYPE:
         from tests.support.xla import Traffic
 

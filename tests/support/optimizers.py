@@ -26,7 +26,7 @@ _ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
 
 @contextmanager
 def composition() -> Iterator[None]:
-    """Run on CPU tensors the code for a device with PyTorch's fused kernels and none of ours."""
+    """Run on CPU tensors the code for a device with PyTorch's fused kernels and none of polycast's."""
     with torch.library._scoped_library("polycast", "IMPL") as library:
         for name in OPERATORS:
             operator = getattr(torch.ops.polycast, name).default
@@ -45,7 +45,7 @@ def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
 
 @contextmanager
 def by_torch() -> Iterator[None]:
-    """Run on CPU tensors the code for a device without such kernels: a sync, and the step of torch.optim."""
+    """Run on CPU tensors the code for a device without fused kernels: a sync, and the step of torch.optim."""
     with patch.multiple(devices.Fused, skips_by_itself=False, has_float64=False), composition():
         yield
 
@@ -73,7 +73,7 @@ def kernels_on(device_types: Iterable[str], paths: Iterable[str] = tuple(PATHS))
 
 
 SHAPES = ((7,), (3, 5), ())
-# One of each kind: further combinations run the same code.
+# One case of each kind, because further combinations run the same code.
 KINDS: dict[str, tuple[str, Options]] = {
     "SGD": ("SGD", {"lr": 0.1}),
     "SGD momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
@@ -87,7 +87,7 @@ KINDS: dict[str, tuple[str, Options]] = {
 
 
 def make(library: dict[str, Any], kind: str, params: Any, **more: Any) -> torch.optim.Optimizer:
-    """Return an optimizer of one of KINDS; torch.optim's uses the for-loop."""
+    """Return an optimizer of one of KINDS; an optimizer of torch.optim uses the for-loop."""
     name, options = KINDS[kind]
     given = {**options, **(FOR_LOOP if library is THEIRS else {}), **more}
     optimizer: torch.optim.Optimizer = library[name](params, **given)

@@ -57,7 +57,7 @@ def check_wheel(path: Path, release: str) -> int:
 
 
 def check_source_distribution(path: Path, *, others: bool = False) -> int:
-    """Raise unless it contains only the files that a build needs; return their number.
+    """Raise unless the file contains only the files that a build needs; return their number.
 
     Args:
         others: Whether untracked files may be present.
@@ -77,7 +77,7 @@ def check_source_distribution(path: Path, *, others: bool = False) -> int:
 
 
 def check_metadata(text: bytes, wanted: str, torch: str) -> None:
-    """Raise unless the metadata are valid by the standard, and match this package and a PyTorch."""
+    """Raise unless the metadata are valid by the standard, and match this package and PyTorch release."""
     facts = Metadata.from_email(text)  # raises for fields that are not valid
     needed = {str(needed) for needed in facts.requires_dist or [] if needed.marker is None}
     found = (facts.name, str(facts.version), needed, facts.license_expression, facts.license_files)

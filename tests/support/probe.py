@@ -20,8 +20,8 @@ from tests.support.below import autocasting, fake_tensors, overriding
 HAS_XLA = os.environ.get("USE_TORCH_XLA") != "0"
 try:
     os.environ.setdefault("PJRT_DEVICE", "CPU")
-    # A computation takes about 30 memory maps, of which Linux gives a process 65,530, and torch_xla keeps 2,048
-    # computations, unless this says otherwise.
+    # A computation takes about 30 memory maps, of which Linux gives a process 65,530. By default torch_xla keeps 2,048
+    # computations.
     os.environ.setdefault("XLA_COMPILATION_CACHE_SIZE", "256")
     if HAS_XLA:
         import torch_xla  # noqa: F401
@@ -82,14 +82,14 @@ def region_with_gradients(device: str, dtype: torch.dtype) -> AbstractContextMan
 
 @contextmanager
 def region(device: str, dtype: torch.dtype) -> Iterator[None]:
-    """Autocast as region_with_gradients does, forward only."""
+    """Autocast as region_with_gradients does, without gradients."""
     with region_with_gradients(device, dtype), torch.no_grad():
         yield
 
 
 @contextmanager
 def in_force(policy: polycast.Policy) -> Iterator[None]:
-    """Apply a policy as in a region, also on devices on which no region can be entered."""
+    """Apply a policy as in a region, even on devices on which no region can be entered."""
     with scopes.over(policy):
         yield
 
@@ -125,7 +125,7 @@ def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
 
 @contextmanager
 def transparent(device: str, name: str) -> Iterator[None]:
-    """Make an overload transparent for autocast on a device: only the ops that it runs autocast."""
+    """Make an overload transparent for autocast on a device: only the ops that the overload runs are cast."""
     with overriding() as library:
         library.impl(name, torch.library.fallthrough_kernel, _extension.DEVICES[device].dispatch_key)  # type: ignore[no-untyped-call]
         yield

@@ -1,4 +1,4 @@
-"""Runs code in a new Python process, or in forks of one."""
+"""A new Python process, or forks of one, in which code runs."""
 
 import json
 import os
@@ -30,8 +30,8 @@ def python(code: str, **environment: str) -> str:
     return run.stdout
 
 
-# Runs the blocks of each program in order, in a fork, because importing torch takes longer than most of them.
-# It prints what the blocks of each printed, or the error. A warning fails, but one that the block prints as well.
+# A program that runs the blocks of each given program in order, in a fork, because importing torch takes longer. It
+# prints the output of the blocks, or the error. A warning that a block does not print is an error.
 FORKS = """
 import contextlib, io, json, os, sys, traceback, warnings
 import polycast, torch

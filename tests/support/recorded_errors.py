@@ -28,7 +28,7 @@ def read(path: Path) -> dict[str, str]:
 
 
 class RecordedError:
-    """The recorded error of one test. A second one is recorded as ``name #2``."""
+    """The recorded error of one test. A second error is recorded as ``name #2``."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._path = request.path.with_name(NAME)
@@ -61,7 +61,7 @@ class RecordedError:
 
 
 def rewrite(items: list[pytest.Item]) -> None:
-    """Write the errors of this run. Errors of tests that did not run remain, errors of deleted tests do not."""
+    """Write the errors of this run. Errors of tests that did not run remain; errors of deleted tests are removed."""
     tests = {(item.path.with_name(NAME), f"{item.path.name}::{item.name}") for item in (*items, *deselected)}
     files = {(path, name.partition("::")[0]) for path, name in tests}
     for path in {path for path, _ in tests}:

@@ -1,9 +1,9 @@
-"""Finds how stock PyTorch casts each op in a region, by the dtypes below its kernels, and prints JSON.
+"""The casts of stock PyTorch for each op in a region, derived from the dtypes below its kernels and printed as JSON.
 
     python -m tests.support.release_probe
 
-It imports torch but not polycast, so it runs in the environment of any release. The category of an op is the one that
-is consistent with every call.
+This module imports torch but not polycast, so it runs in the environment of any release. The category of an op is the
+one that is consistent with every call.
 """
 
 import functools
@@ -61,7 +61,7 @@ def probe(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def category(key: str, name: str) -> str:
-    """Return the category of the active kernel; "stock" if it is written by hand and fits no category."""
+    """Return the category of the active kernel; "stock" if the kernel is written by hand and fits no category."""
     seen: list[Seen] = []
     for lower in LOWERS:
         for given in ((F32,), (lower,), (F32, lower), (lower, F32), (F64, lower), (lower, F64), (INT, lower), (F64,)):
@@ -77,7 +77,7 @@ def category(key: str, name: str) -> str:
 
 
 class Unmakeable(Exception):  # noqa: N818  # nothing is wrong
-    """Raised if a call cannot be created."""
+    """An exception for a call that cannot be created."""
 
 
 def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtype) -> Seen:
@@ -114,7 +114,7 @@ def _overload(name: str) -> Any:
 
 @functools.cache
 def _carries_key(key: str) -> bool:
-    """Return whether fake tensors of a device have its autocast and autograd keys."""
+    """Return whether fake tensors of a device have its autocast key."""
     with fake_tensors(key.lower()):
         return torch._C._dispatch_keys(torch.empty(1, device=key.lower())).has(f"Autocast{key}")
 
@@ -124,7 +124,7 @@ def _keys_of(key: str) -> AbstractContextManager[None]:
     if _carries_key(key):
         return nullcontext()
     include = torch._C._dispatch_tls_local_include_set()
-    for name in (f"Autocast{key}", f"Autograd{key}"):  # torch knows some by one way only
+    for name in (f"Autocast{key}", f"Autograd{key}"):  # torch knows some names in one way only
         include |= torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, name, None) or torch._C._dispatch_key_parse(name)
         )

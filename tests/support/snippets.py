@@ -18,7 +18,7 @@ PAGES = (
     *sorted(
         path.relative_to(ROOT).as_posix()
         for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/trainers/*.md")]
-        # The first shows CHANGELOG.md, and the site writes the others.
+        # changelog.md shows CHANGELOG.md, and the site writes the others.
         if path.name not in ("changelog.md", "cli.md", "releases.md")
     ),
 )

@@ -1,4 +1,4 @@
-"""Counts the Python functions that a task calls, for the walkthroughs in CONTRIBUTING.md.
+"""The number of Python functions that a task calls, for the walkthroughs in CONTRIBUTING.md.
 
 python -m tests.support.walkthroughs
 """

@@ -10,7 +10,7 @@ NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 
 
 class Traffic:
-    """Counts compilations and device-to-host transfers since it was created."""
+    """A counter of compilations and device-to-host transfers since its creation."""
 
     def __init__(self) -> None:
         from torch_xla.debug import metrics

@@ -25,7 +25,7 @@ from tests.support.sharded import world
 NONE: Any = nullcontext()
 WEIGHT = 1 + 2**-9 + 2**-12  # float16 loses the last term, bfloat16 the last two
 KINDS = {float(torch.tensor(WEIGHT).to(kind)): str(kind)[6:] for kind in (torch.float32, torch.float16, torch.bfloat16)}
-# By the library: polycast, or torch.amp for what stock has in its place. The transforms of torch.func split linear.
+# The rules by library: polycast's, or none for torch.amp. The transforms of torch.func split linear.
 RULES = {polycast: polycast.Policy(dict.fromkeys(("linear", "matmul", "mm", "addmm", "bmm"), "float16"))}
 
 
@@ -56,11 +56,9 @@ def backward(forward: Any, x: Tensor, scale: Any = same, step: Any = same) -> Te
 
 
 def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
-    """Run the model like nn.DataParallel:
+    """Run PyTorch's replicas of the model in threads, like nn.DataParallel.
 
-    PyTorch's replicas, in threads. Each thread enters PyTorch's enclosing region.
-
-    Specification 5.2.
+    Each thread enters PyTorch's enclosing region. Specification 5.2.
     """
 
     def copies(tensors: list[Tensor], devices: list[int], detach: bool) -> list[list[Tensor]]:  # noqa: ARG001
@@ -113,7 +111,7 @@ def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same
 
 
 class Way(NamedTuple):
-    """How a model is wrapped, and how a step runs: forward, backward and the rest."""
+    """The way a model is wrapped, and the way a step runs: forward, backward and the rest."""
 
     wrap: Callable[[nn.Module, Tensor], Any] = same
     run: Callable[..., Tensor] = backward
@@ -253,7 +251,7 @@ def optimized(way: Way, library: Any) -> object:
 
 AMP: Any = torch.amp
 HALF, REGION = {("float16", "float16")}, {("bfloat16", "bfloat16")}
-# How each feature is tested, and the result if it works; None stands for the result of eager stock PyTorch. The
+# The test of each feature, and the result if the feature works; None stands for the result of eager stock PyTorch. The
 # page has two tables, because one table of all features is too wide for a phone.
 POLICIES: dict[str, tuple[Callable[[Way, Any], object], object]] = {
     "`use`": (used, HALF),
@@ -271,7 +269,7 @@ FEATURES = POLICIES | OTHERS
 
 
 def verdict(feature: str, way: Way) -> str:
-    """Return "yes", "as stock", "raises: " with the error, or "no" if a region applies and its rules do not."""
+    """Return "yes", "as stock", "raises: " with the error, or "no" if a region applies but its rules do not."""
     see, works = FEATURES[feature]
     torch._dynamo.reset()
     try:

@@ -15,7 +15,7 @@ from tests.support.snippets import ROOT, missing, page
 
 FOLDER = ROOT / "examples"
 NAMES = sorted(path.name for path in FOLDER.glob("*.py"))
-# The options of examples with options. digits.py is the program of `make demo`; it takes longer.
+# The options of examples with options. digits.py is the program of `make demo`; digits.py takes longer.
 OPTIONS: dict[str, list[str]] = {
     **{name: [] for name in NAMES if name not in ("digits.py", "resume.py")},
     "custom_op.py": ["--steps", "2"],
@@ -23,7 +23,7 @@ OPTIONS: dict[str, list[str]] = {
     "lora.py": ["--steps", "3", "--width", "64", "--output", "lora.png"],
     "resnet.py": ["--steps", "2", "--output", "resnet.png"],
 }
-# One thread, because several tests run at once.
+# Each program uses one thread, because several tests run at once.
 PLAIN = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
 
 

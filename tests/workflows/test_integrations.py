@@ -1,4 +1,4 @@
-"""The examples in other packages' trainers, if these are installed: `make ecosystem` installs all of them."""
+"""The examples in other packages' trainers, if the packages are installed: `make ecosystem` installs all of them."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""Each cell of the tables in docs/works_with.md is the result of a program. ``--rewrite-works-with`` writes them."""
+"""The tables in docs/works_with.md: a program computes each cell. ``--rewrite-works-with`` writes the tables."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""The training loops of the AMP, XLA and XPU documents, compared with float32 training without a scaler."""
+"""The loops of "Automatic Mixed Precision examples" (PyTorch), "AMP (Automatic Mixed Precision) with Pytorch/XLA" and
+"Auto Mixed Precision (AMP) on GPU" (Intel), compared with float32 training without a scaler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -17,7 +18,7 @@ from tests.support.xla import NEEDS_XLA
 
 BF16 = torch.bfloat16
 TOLERANCE = {torch.float16: 0.01, BF16: 0.05}
-# The documents ask torch_xla for its device the way that it calls deprecated.
+# torch_xla deprecates the function by which the documents get its device.
 pytestmark = [
     RESIZES,
     pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning"),
@@ -27,7 +28,7 @@ loss_fn = nn.MSELoss()
 
 
 def data(device: str, steps: int = 8, same: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of a linear problem on the device, and run each step on XLA, as its loaders do."""
+    """Yield batches of a linear problem on the device, and run each step on XLA, as torch_xla's loaders do."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(8, 2, generator=generator)
     inputs = torch.randn(steps, 16, 8, generator=generator)
@@ -43,7 +44,7 @@ def network(device: str, seed: int = 0) -> nn.Module:
 
 
 class Amp(NamedTuple):
-    """The classes that a loop uses: ours on a device, or PyTorch's in float32 on the CPU as the reference."""
+    """The classes that a loop uses: polycast's on a device, or PyTorch's in float32 on the CPU as the reference."""
 
     device: str
     optim: Any
@@ -113,7 +114,7 @@ def typical(amp: Amp) -> list[Tensor]:
 
 
 def without_scaler(amp: Amp) -> list[Tensor]:
-    """Run the loop of the XPU document, because bfloat16 needs no scaler."""
+    """Run the loop of "Auto Mixed Precision (AMP) on GPU". It has no scaler, because bfloat16 needs none."""
     return train(amp, step=plain_step).losses
 
 
@@ -143,7 +144,7 @@ def penalized(amp: Amp) -> list[Tensor]:
     return losses
 
 
-# To what share of the first each loop's losses fall at least.
+# The fraction of the first loss to which the losses of each loop fall at least.
 LOOPS: dict[Callable[[Amp], list[Tensor]], float] = {
     typical: 0.5,
     without_scaler: 0.5,
@@ -152,7 +153,7 @@ LOOPS: dict[Callable[[Amp], list[Tensor]], float] = {
 
 
 def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
-    """Assert that the losses fall as in float32, at least to a fraction of the first."""
+    """Assert that the losses fall as in float32, at least to a fraction of the first loss."""
     losses, reference = torch.stack(found).tolist(), torch.stack(wanted).tolist()
     assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]
@@ -170,13 +171,13 @@ def test_a_loop_of_the_documents_trains_like_float32(
 
 
 def test_a_training_run_finds_its_scale(real_device: str) -> None:
-    """With an initial scale too large for float16 it equals training without the skipped steps, whose losses repeat."""
+    """If the initial scale is too large for float16, the run equals one without skipped steps; their losses repeat."""
     losses, _, scaler, optimizer = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
     assert (3 < skips < 10) if for_scaling(real_device) is torch.float16 else skips == 0
     assert scaler.get_scale() == 2.0 ** (24 - skips)
     real = [loss for loss, after in pairwise(losses) if loss.item() != after.item()]
-    assert len(real) + skips in (15, 16)  # it is not seen of the last step whether it was a real one
+    assert len(real) + skips in (15, 16)  # the last loss does not show whether its step was skipped
     compare(real, train(float32(), same=True, steps=len(real)).losses, for_scaling(real_device))
 
 

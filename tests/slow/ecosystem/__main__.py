@@ -1,4 +1,4 @@
-"""Prints the table: `python -m tests.slow.ecosystem [WORD...]`, limited to the cells whose names contain all words."""
+"""The program of the table: `python -m tests.slow.ecosystem [WORD...]` selects cells whose names contain all words."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from tests.slow.ecosystem.cells import CELLS, PROCESSES, outcome
 
 def main(words: list[str]) -> int:
     """Run the cells, print a row for each and the counts; return whether any cell fails."""
-    PROCESSES.set_forkserver_preload([trainers.__name__, "torch._dynamo"])  # the first step imports the latter
+    PROCESSES.set_forkserver_preload([trainers.__name__, "torch._dynamo"])  # the first step imports torch._dynamo
     cells = [cell for cell in CELLS if all(word in str(cell) for word in words)]
     verdicts: Counter[str] = Counter()
     print("| package | recipe | works | difference | how, or why not |\n|---|---|---|---|---|")

@@ -72,7 +72,7 @@ def outcome(cell: Cell) -> Outcome:
         try:
             stock = trained(cell.beside, Kit(replace(cell.recipe, resume=0), ours=False, line=False, folder=Path()))
             ours = trained(cell.train, Kit(cell.recipe, ours=True, line=verdict == "one line", folder=Path()))
-        except Exception as failure:  # whatever a trainer raises, or the end of its process
+        except Exception as failure:  # a trainer may raise any exception, and its process may die
             found = Outcome("no", found.difference, f"{type(failure).__name__}: {failure}".splitlines()[0])
             continue
         differs = difference(ours, stock)
@@ -111,14 +111,14 @@ def mismatch(recipe: Recipe, ours: Trained, stock: Trained, differs: float) -> s
 def trained(train: Train, kit: Kit) -> Trained:
     """Train in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, PROCESSES) as pool:
-        # By value: the tensors outlive the process.
+        # Tensors are pickled by value, because they outlive the process.
         done: Trained = pickle.loads(pool.submit(_alone, train, replace(kit, folder=Path(folder))).result())
         return done
 
 
 def _alone(train: Train, kit: Kit) -> bytes:
     torch.set_num_threads(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # also the output of C++
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # this includes the output of C++
     if not kit.ours:
         polycast.uninstall()
     return pickle.dumps(train(kit))

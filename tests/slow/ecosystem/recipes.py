@@ -17,13 +17,13 @@ SCALE = 2.0**12
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained, in addition to batch after batch."""
+    """The settings of a training run."""
 
     name: str
     precision: str = "float16"
-    clip: float = 0.0  # the largest norm of the gradients, 0 for any
-    accumulate: int = 1  # batches for a step
-    schedule: bool = False  # multiplies the learning rate by 0.8 with each step that is not skipped
+    clip: float = 0.0  # the maximum norm of the gradients; 0 disables clipping
+    accumulate: int = 1  # batches per step
+    schedule: bool = False  # whether each step that is not skipped multiplies the learning rate by 0.8
     bad: int | None = None  # the step whose first batch contains an infinity
     resume: int = 0  # the step after which all is saved, dropped, and loaded into new objects
 
@@ -55,7 +55,7 @@ class Trained(NamedTuple):
 
     weights: list[Tensor]
     losses: list[float]
-    dtype: str  # of the model's outputs
+    dtype: str  # the dtype of the model's outputs
     rate: float  # the last learning rate
 
 
@@ -65,14 +65,14 @@ class Kit:
 
     recipe: Recipe
     ours: bool
-    line: bool  # with the line that a trainer needs in addition to our parts
+    line: bool  # whether to add the line that a trainer needs in addition to our parts
     folder: Path
     losses: list[Tensor] = field(default_factory=list, compare=False)
     dtypes: list[torch.dtype] = field(default_factory=list, compare=False)
 
     def optimizer(self, params: Any) -> Any:
         library: Any = polycast.syncfree if self.ours else torch.optim
-        # With torch's eps of 1e-8 Adam makes a step as large as any of a gradient that is rounding alone.
+        # With torch.optim's default eps of 1e-8, Adam takes a full step even for a gradient of rounding errors only.
         return library.AdamW(params, lr=LR, eps=1e-3)
 
     def scaler(self) -> Any:
@@ -80,7 +80,7 @@ class Kit:
         return make("cpu", init_scale=SCALE, enabled=self.recipe.scales)
 
     def schedule(self, optimizer: Any, scaler: Any = None) -> Any:
-        """Return a schedule that decreases with each step, if the recipe has one: ours if the scaler is ours."""
+        """Return a schedule that decreases with each step, if the recipe has one. The scaler determines its library."""
         if not self.recipe.schedule:
             return None
         if self.ours and scaler is not None:
@@ -107,7 +107,7 @@ class Task(nn.Module):
 
     def __init__(self, kit: Kit) -> None:
         super().__init__()
-        # Smooth: one ReLU that opens in one rounding and not in the other makes half a step of difference.
+        # A smooth activation, because a ReLU that opens in only one of two roundings changes a step by half.
         self.net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
         self._losses, self._dtypes = kit.losses, kit.dtypes
 

@@ -30,7 +30,7 @@ def installed() -> Path:
 
 def _build(folder: Path) -> None:
     """Build the package, with the metadata by which torch finds it; pip may be missing."""
-    scripts = sysconfig.get_path("scripts")  # where ninja is, if the environment is not activated
+    scripts = sysconfig.get_path("scripts")  # the folder of ninja if the environment is not activated
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     staging = folder.with_name(f"{folder.name}-new")
     for old in (folder, staging):

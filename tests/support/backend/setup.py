@@ -1,4 +1,4 @@
-"""Builds the package of the device, as a vendor would: `pip install --no-build-isolation .`"""
+"""The build of the device's package, like a vendor's: `pip install --no-build-isolation .`"""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ setup(
     name="mimic",
     version="0",
     packages=["mimic"],
-    # -g0: without debug symbols it is built in less time and memory. To debug it, leave the option out.
+    # -g0 omits debug symbols, which saves build time and memory. Remove the option to debug the extension.
     ext_modules=[CppExtension("mimic._C", sorted(map(str, Path("csrc").glob("*.cpp"))), extra_compile_args=["-g0"])],
     cmdclass={"build_ext": BuildExtension},
     entry_points={"torch.backends": ["mimic = mimic:register"]},

@@ -11,13 +11,13 @@ from tests.support.models.zoo import BATCHES, of_transformers, words
 
 
 def resnet() -> tuple[nn.Module, list[Tensor]]:
-    """A ResNet with one block for each width and in-place ReLUs."""
+    """Return a ResNet with one block for each width and in-place ReLUs, and its inputs."""
     resnet = pytest.importorskip("torchvision.models.resnet")
     return resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], num_classes=10), _images()
 
 
 def faster_rcnn() -> tuple[nn.Module, list[Any]]:
-    """A detector with two stages, proposals, non-maximum suppression and pooled regions."""
+    """Return a detector with two stages, proposals, non-maximum suppression and pooled regions, and its inputs."""
     detection = pytest.importorskip("torchvision.models.detection")
     body = nn.Sequential(nn.Conv2d(3, 16, 3, stride=4), nn.BatchNorm2d(16), nn.ReLU(inplace=True))
     body.out_channels = 16  # type: ignore[assignment]
@@ -31,7 +31,7 @@ def faster_rcnn() -> tuple[nn.Module, list[Any]]:
 
 
 class _Targets(nn.Module):
-    """Makes a detector find the same two boxes in each image while it trains."""
+    """A module that makes a detector find the same two boxes in each image while it trains."""
 
     def __init__(self, detector: nn.Module) -> None:
         super().__init__()
@@ -44,17 +44,17 @@ class _Targets(nn.Module):
 
 
 def bert() -> tuple[nn.Module, list[Tensor]]:
-    """An encoder, with layer norms and dropout."""
+    """Return an encoder with layer norms and dropout, and its inputs."""
     return of_transformers("Bert")
 
 
 def llama() -> tuple[nn.Module, list[Tensor]]:
-    """A decoder, with rotary positions, grouped queries, RMS norms and a cache of keys and values."""
+    """Return a decoder with rotary positions, grouped queries, RMS norms and a cache, and the decoder's inputs."""
     return of_transformers("Llama")
 
 
 def recurrent() -> tuple[nn.Module, list[Tensor]]:
-    """A bidirectional LSTM, a GRU and a plain RNN in sequence."""
+    """Return a bidirectional LSTM, a GRU and a plain RNN in sequence, and their inputs."""
     return _Recurrent(), words(20)
 
 
@@ -63,7 +63,7 @@ class _Recurrent(nn.Module):
         super().__init__()
         self.words = nn.Embedding(20, 8)
         self.lstm = nn.LSTM(8, 8, num_layers=2, bidirectional=True, dropout=0.1)
-        self.gru = nn.modules.rnn.GRU(16, 8)  # if torch_xla is imported, torch.nn has one that runs on XLA only
+        self.gru = nn.modules.rnn.GRU(16, 8)  # with torch_xla, torch.nn has a GRU that runs on XLA only
         self.rnn = nn.RNN(8, 8)
         self.classes = nn.Linear(8, 3)
 

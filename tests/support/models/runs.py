@@ -10,13 +10,13 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 
 from tests.support.devices import seed, synchronize
 
-# By name: a tensor that a model gave, or the dtype of one on its way there.
+# The tensors that a model returns and the dtypes of tensors within the model, by name.
 Results = dict[str, Tensor | torch.dtype]
 Regions = Callable[[], AbstractContextManager[Any]]
 
 
 class Way(NamedTuple):
-    """How a model runs: with gradients or without, in one region for all batches or in one for each."""
+    """The way a model runs: with or without gradients, and in one region for all batches or for each batch."""
 
     train: bool
     one_region: bool
@@ -45,7 +45,7 @@ def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: W
     for module in model.modules():
         module.register_forward_hook(note)
     for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)  # so that the first batch does what the others do
+        parameter.grad = torch.zeros_like(parameter)  # the first batch then does what the others do
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     seed(device)
     synchronize(device)

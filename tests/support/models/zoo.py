@@ -10,7 +10,7 @@ BATCHES = 3
 
 NAMES = ["Albert", "Bart", "Bert", "Bloom", "DistilBert", "Electra", "Falcon", "GPT2", "GPTNeoX", "Gemma"]
 NAMES += ["Llama", "Mistral", "MPNet", "OPT", "Phi", "Qwen2", "Roberta", "T5", "ViT"]
-# Configurations name their sizes differently, so each gets the ones that it has.
+# Configurations name their sizes differently, so each gets the names that it has.
 SIZES = {
     0: "pad_token_id decoder_start_token_id",
     1: "num_key_value_heads",
@@ -24,7 +24,7 @@ SIZES = {
 
 
 class _Seq2Seq(nn.Module):
-    """Passes the same words to the encoder and the decoder."""
+    """A module that passes the same words to the encoder and the decoder."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ NPU = {
     "banned": "binary_cross_entropy",
 }
 
-# It also has the overloads with names, and one kernel of its own.
+# This backend also has the overloads with names, and one kernel of its own.
 MLU = NPU | {
     category: f"{NPU.get(category, '')} {more}"
     for category, more in {
@@ -68,8 +68,8 @@ TPU = {
     "fp32_set_opt_dtype": "prod prod.dim_int",
 }
 
-# Beside the macros of torch, which have the lists of the release that the backend is built with. The last two are ops
-# that only the backend's own torch has.
+# In addition to PyTorch's macros, which have the lists of the release that the backend is built with. Only the
+# backend's own PyTorch has the last two ops.
 MUSA = {
     "lower_precision_fp": """
         convolution_overrideable _scaled_dot_product_attention_flash_musa _scaled_dot_product_attention_math_musa

@@ -82,7 +82,7 @@ def _arguments(values: tuple[object, ...] | Arguments) -> Arguments:
     return values if isinstance(values, Arguments) else Arguments(values)
 
 
-# The op that interpolate comes to in each mode, and its input; the last one shrinks or grows to the size.
+# The op that interpolate runs in each mode, and its input; the last one shrinks or grows to the size.
 _IMAGES = {"1d": ((1, 1, 4), 6), "2d": ((1, 1, 4, 4), 6), "3d": ((1, 1, 2, 2, 2), 3)}
 _RESIZED = {f"_upsample_nearest_exact{kind}": (*image, "nearest-exact") for kind, image in _IMAGES.items()}
 _RESIZED |= {
@@ -92,7 +92,7 @@ _RESIZED |= {
 _RESIZED |= {f"upsample_nearest{kind}": (*image, "nearest") for kind, image in _IMAGES.items()}
 _PADDED = {"1d": ((1, 2, 4), [1, 2]), "2d": ((1, 2, 3, 4), [1, 2, 1, 0]), "3d": ((1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1])}
 
-# The arguments for modules of torch.nn that require any, matching the samples of their ops.
+# The arguments for modules of torch.nn that require some, matching the samples of their ops.
 _BUILT: dict[tuple[int, ...], str] = {
     (1,): """
         LogSoftmax ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
@@ -112,7 +112,7 @@ _BUILT: dict[tuple[int, ...], str] = {
 _MODULES: dict[str, tuple[object, ...]] = {
     f"torch.nn.{name}": build for build, names in _BUILT.items() for name in names.split()
 }
-# The same for one op, if it differs.
+# The arguments of such a module for one op, if they differ.
 _MODULES_OF: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
     **{(op, "torch.nn.Upsample"): (size, None, mode) for op, (_, size, mode) in _RESIZED.items()},
     ("kl_div", "torch.nn.KLDivLoss"): Arguments((), {"reduction": "batchmean"}),

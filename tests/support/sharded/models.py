@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tests.support.optimizers import parameters
 from tests.support.sharded.world import distributed, mesh, rank
 
-#: Placements, and the shape of the mesh: a 0 is as long as the world.
+#: Placements and the shape of the mesh, in which 0 stands for the number of ranks.
 PLACES: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("R0", 1, 0), ("01", 0, 1), ("1R", 0, 1))
 
 
@@ -43,14 +43,14 @@ def leaves() -> list[Any]:
 
 
 def give(params: list[Any], seed: int) -> None:
-    """Give the leaves gradients."""
+    """Set gradients on the leaves."""
     grads = parameters(*[(4, 3)] * len(params), seed=seed)
     for param, grad, place in zip(params, grads, (*PLACES, None), strict=False):
         param.grad = placed(grad.detach(), *place) if place else grad.detach()
 
 
 def model(seed: int = 0) -> nn.Module:
-    """Return a fully sharded model. Its last bias has one element, so a rank of a larger world has none of it."""
+    """Return a fully sharded model. Its last bias has one element, so on a rank of a larger world it is empty."""
     torch.manual_seed(seed)
     layers = nn.Sequential(nn.Linear(8, 5), nn.LayerNorm(5), nn.Tanh(), nn.Linear(5, 1))
     for layer in (layers[0], layers[3], layers):

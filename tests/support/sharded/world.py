@@ -59,14 +59,14 @@ class Other:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # gloo prints
+    os.dup2(2, 1)  # gloo prints to this descriptor
     torch.set_num_threads(1)
     stdin: Any = sys.stdin.buffer
     while stdin.peek():
         function, arguments = pickle.load(stdin)
         try:
             error = str(function(**arguments) or "")
-        except BaseException:  # such as what pytest.raises raises
+        except BaseException:  # pytest.raises and others raise BaseException
             error = traceback.format_exc()
         pickle.dump(error, answers)
         answers.flush()

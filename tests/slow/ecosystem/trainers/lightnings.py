@@ -39,7 +39,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
 
 
 class Loader:
-    """Batches, and the position of their iteration: Lightning saves it, and restores it within an epoch."""
+    """Batches, and the position of the iteration, which Lightning saves and restores within an epoch."""
 
     def __init__(self, batches: Batches) -> None:
         self.batches, self.position = batches, 0
@@ -60,7 +60,7 @@ class Loader:
 
 
 def fit(kit: Kit, module: Module, steps: int, resume: Any = None) -> lightning.Trainer:
-    """Train for up to that many steps in total, from a checkpoint if there is one."""
+    """Train for up to ``steps`` steps in total, from a checkpoint if there is one."""
     recipe, plugin = kit.recipe, Precision()
     if recipe.precision != "float32":
         kind = PRECISIONS[recipe.precision]

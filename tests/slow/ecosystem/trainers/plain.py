@@ -47,7 +47,7 @@ class Loop:
         self.scaler.step(self.optimizer)
         scale = self.scaler.get_scale()
         self.scaler.update()
-        # The check with which stock users do not advance a schedule; ours needs no such sync.
+        # Stock users check the scale before they advance a schedule. Our schedule needs no such sync.
         if self.schedule is not None and (self.kit.ours or self.scaler.get_scale() >= scale):
             self.schedule.step()
         self.optimizer.zero_grad()
@@ -57,7 +57,7 @@ class Loop:
 
 
 def loop(kit: Kit, make: Callable[[Kit], Any] = Loop) -> Trained:
-    """Train with an object that runs, saves and loads; a resumed run continues in a new one, from the saved state."""
+    """Train with an object that runs, saves and loads; a resumed run continues in a new object with the saved state."""
     recipe, path = kit.recipe, kit.folder / "checkpoint"
     run = make(kit)
     if recipe.resume:

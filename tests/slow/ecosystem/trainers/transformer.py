@@ -16,7 +16,7 @@ from tests.slow.ecosystem.trainers.plain import plain
 
 
 class Sequential(transformers.Trainer):  # type: ignore[misc]
-    """Uses the batches in order, and the loss that the model computes."""
+    """A Trainer that uses the batches in order and the loss that the model computes."""
 
     model_accepts_loss_kwargs = False
 
@@ -63,7 +63,7 @@ def make(kit: Kit) -> transformers.Trainer:
 
 
 class Killed(transformers.TrainerCallback):  # type: ignore[misc]
-    """Ends the training where the recipe resumes."""
+    """A callback that ends the training run where the recipe resumes."""
 
     def __init__(self, step: int) -> None:
         self.step = step

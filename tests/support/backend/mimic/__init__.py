@@ -1,7 +1,7 @@
 """mimic: a device outside of PyTorch whose memory is CPU memory, and the module torch.mimic.
 
-Importing torch imports it and calls `register` (setup.py); do not import it first. The functions below are the ones
-that PyTorch looks up in the module of a device, grouped by their caller.
+Importing torch imports this module and calls `register` (setup.py); do not import the module first. PyTorch looks up
+the functions below in the module of a device. They are grouped by their caller.
 """
 
 import sys
@@ -21,7 +21,7 @@ _Device = int | str | torch.device | None
 
 
 def register() -> None:
-    """Register the device with PyTorch, which calls this at the end of its own import."""
+    """Register the device with PyTorch, which calls ``register`` at the end of its own import."""
     rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, sys.modules[__name__])  # type: ignore[no-untyped-call]
     generate_methods_for_privateuse1_backend(for_storage=True)

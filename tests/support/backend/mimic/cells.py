@@ -1,4 +1,4 @@
-"""The cells of LSTM and GRU, which PyTorch expects from a device as one op each. Here they are compositions of ops."""
+"""The cells of LSTM and GRU as compositions of ops. PyTorch expects one op for each cell from a device."""
 
 import torch
 from torch import Tensor
