@@ -51,7 +51,7 @@ def inputs(name: str, batch: int) -> Tensor:
 
 
 class AdaptedLinear(nn.Module):
-    """A frozen linear layer with a trainable low-rank one added."""
+    """A frozen linear layer plus a trainable low-rank layer."""
 
     def __init__(self, base: nn.Linear, rank: int = 8) -> None:
         super().__init__()

@@ -8,20 +8,20 @@
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
 
 Only `optimizer.step()` is measured, with preset gradients. Steps have no found_inf, except for polycast's and
-torch_xla's steps on XLA, because torch_xla's step without it is torch.optim's. Short steps are repeated within a
+torch_xla's steps on XLA, because torch_xla's step without found_inf is torch.optim's. Short steps are repeated within a
 measurement, so tensors that fit into the cache are in the cache, for every implementation.
 
 With `--whole`, polycast runs clip_grad_norm, step and update of its GradScaler. PyTorch runs unscale_, clip_grad_norm_
 with foreach, step and update of torch.amp.GradScaler. unscale_ and clip_grad_norm_ write the gradients, so each
-contestant has its own. The scale is 1 and never grows, so no gradient leaves the range of its dtype. The largest norm
-is a thousandth below that of the first gradients: all clip in the first iteration, and later PyTorch multiplies by
-about 1. The work does not depend on the values.
+contestant has its own gradients. The scale is 1 and never grows, so no gradient leaves the range of its dtype. The
+largest norm is a thousandth below the norm of the first gradients: all clip in the first iteration, and later PyTorch
+multiplies by about 1. The work does not depend on the values.
 
 GB/s counts the bytes that a step has to move, not the bytes that it does move: each element of the parameter and of the
 state is read and written once, and each element of the gradient is read once, or twice with `--whole`. That is 28 bytes
 for a step of AdamW in float32, and 32 with `--whole`. Copy counts 8 bytes (a read and a write), and triad, a = b + 3 c,
 counts 12. The count omits that a cache reads a line before it is overwritten. A step writes only elements that it has
-read, so it can exceed both.
+read, so its GB/s can exceed the GB/s of both.
 """
 
 from argparse import Namespace

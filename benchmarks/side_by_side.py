@@ -60,8 +60,8 @@ def finish(device: str) -> None:
 def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
     """Return a measurement of the call: the mean of as many calls as last about LOOP_SECONDS, after a warm-up.
 
-    The device runs the calls in order, and the CPU waits for the last one only. On XLA it waits for each one, because
-    they would otherwise become one program.
+    The device runs the calls in order, and the CPU waits for the last one only. On XLA the CPU waits for each call,
+    because the calls would otherwise become one program.
     """
 
     def loop(number: int) -> float:

@@ -16,7 +16,7 @@ for number in range(80):
     inputs = torch.randn(64, 8)
     with polycast.autocast("cpu", torch.float16):
         loss = loss_fn(model(inputs), inputs @ weight) / accumulate
-    scaler.scale(loss).backward()  # the gradients of the batches add up, scaled
+    scaler.scale(loss).backward()  # the scaled gradients of the batches add up
     if (number + 1) % accumulate == 0:
         # This replaces unscale_ and torch.nn.utils.clip_grad_norm_: the step itself unscales and clips.
         norm = scaler.clip_grad_norm(optimizer, max_norm=5.0)

@@ -1,4 +1,4 @@
-"""A custom op in a policy: without a rule its kernel is given float32 and bfloat16 at once, and raises.
+"""A custom op in a policy: without a rule its kernel receives float32 and bfloat16 at once, and raises.
 
 The program trains a gated layer under three rules for the op, and prints the dtypes of its inputs and its computation.
 """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-if __name__ == "__main__":  # set before the slow imports, so that Ctrl-C prints one line during them as well
+if __name__ == "__main__":  # the handler precedes the slow imports, so that Ctrl-C during them prints one line
     signal.signal(signal.SIGINT, lambda *_: sys.exit("\nStopped."))
 
 import polycast
@@ -94,7 +94,7 @@ class Run:
     dtypes: list[str]
     predictions: Tensor
     right: Tensor
-    accuracy: float  # in percent
+    accuracy: float  # the percentage of correct predictions
 
 
 def load(seed: int, device: torch.device) -> tuple[Digits, Digits]:

@@ -19,8 +19,8 @@ from tests.support.recorded_errors import RecordedError
 from tests.support.sharded import world
 
 if find_spec("numpy") is None:
-    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # the processes of tests issue it
-os.environ.pop("COLUMNS", None)  # parallel test processes inherit it
+    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # test processes issue this warning
+os.environ.pop("COLUMNS", None)  # parallel test processes inherit COLUMNS
 # Background jobs of a shell ignore these signals, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

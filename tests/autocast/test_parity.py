@@ -128,7 +128,7 @@ def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]
 def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterable[int]) -> Result:
     """Return the gradients of the numbered floating-point inputs, on the CPU, or the text of the error.
 
-    The outputs are weighted unevenly, so that no gradient cancels. An input that no output depends on has none.
+    The outputs are weighted unevenly, so that no gradient cancels. An input that no output depends on has no gradient.
     """
     inputs = [tensor.detach() for tensor in tensors(sample)]
     leaves = [inputs[index].requires_grad_() for index in only if inputs[index].is_floating_point()]

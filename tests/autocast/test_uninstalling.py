@@ -35,7 +35,7 @@ before, kernels = Attributes(), dump()
 
 def differ():
     ops = [op.partition(chr(10))[0] for op in {{*dump()}} ^ {{*kernels}}]
-    return before.changed() + [op for op in ops if not op.startswith("polycast::")]  # operators of its own stay
+    return before.changed() + [op for op in ops if not op.startswith("polycast::")]  # polycast's own operators remain
 import polycast
 """
 # Uses of the package between an installation and an uninstallation.

@@ -51,7 +51,7 @@ def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[
         assert_right()
 
 
-# Whether the casts are kept, whether all happens in one region, and the grad mode.
+# Whether the casts are kept, whether all uses are in one region, and the grad mode.
 WAYS: dict[str, tuple[bool, bool, Callable[[], Any]]] = {
     "default, in a region": (False, True, torch.enable_grad),
     "default, without gradients": (False, True, torch.no_grad),
@@ -94,7 +94,7 @@ def test_a_kept_weight_is_saved_and_copied_like_any_other() -> None:
 
 
 def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) -> None:
-    """The tensor, storage, version, sizes and strides are the same."""
+    """The tensor, storage, version, sizes and strides stay the same."""
     parts = torch.stack([values(), values(), values().t()]).to(real_device)
     weight = nn.Parameter(parts[0])
     cast_cache.keep(module_of(weight))

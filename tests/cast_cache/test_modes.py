@@ -98,7 +98,7 @@ def fakes() -> FakeTensorMode:
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("enter", [fakes, lambda: Seen(fakes())], ids=["fake tensors", "a mode that makes them"])
 def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
-    """Stock autocast passes the fake cast to the real call, which raises."""
+    """Stock autocast would pass the fake cast to the real call."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(not kept), torch.rand(2, SIZE)
     with polycast.cast_cache.keep(layer) if kept else nullcontext():
         with polycast.autocast("cpu", BF16):

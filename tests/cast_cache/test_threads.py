@@ -53,7 +53,7 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
 
 
 def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
-    """Eight threads that serve one model, whose parameters still require gradients, use the memory of one.
+    """Eight threads that serve one model, whose parameters still require gradients, use the memory of one thread.
 
     Specification 4.5.
     """
@@ -73,7 +73,7 @@ def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
 
 
 def test_a_thread_sees_changes_before_its_region() -> None:
-    """The casts of an open region in one thread are not used in a later region of another. Specification 4.4."""
+    """The casts of an open region in one thread are not used in a later region of another thread. Specification 4.4."""
     weight, x = torch.rand(4, 4, requires_grad=True), torch.rand(4, 4)
     with ThreadPoolExecutor(1) as other:
         region = torch.autocast("cpu", torch.bfloat16)

@@ -14,7 +14,7 @@ FORKS = """
 import gc, io, json, os, sys
 from polycast.__main__ import main
 
-gc.freeze()  # or each child walks through all that was imported, at its end
+gc.freeze()  # otherwise each child visits all imported objects at its end
 
 def child(words, output):
     if output == "pipe":
@@ -23,7 +23,7 @@ def child(words, output):
         os.dup2(write, 1)
     elif output == "closed":
         os.close(1)
-        sys.stdout = None  # as Python begins then
+        sys.stdout = None  # Python starts in this state
     else:
         os.dup2(os.open(output.removesuffix(" unbuffered"), os.O_WRONLY | os.O_CREAT), 1)
     if output.endswith(" unbuffered"):

@@ -32,7 +32,7 @@ def blocks() -> dict[str, str]:
 
 
 def policy_of(block: str) -> str:
-    """Return the policy of a case: the small one with a replacement or added lines, or a whole file."""
+    """Return the policy of a case: the small policy with a replacement or added lines, or a whole file."""
     old, new, whole = ("\n".join(re.findall(rf"(?m)^[{sign}](.*)$", block)) for sign in "-+|")
     return f"{whole}\n" if whole else edited(old, new) if old else f"{POLICY}{new}\n"
 
@@ -118,4 +118,4 @@ WORDS = [*(category.value for category in Category), UNLISTED, "others", *DTYPES
 def test_a_damaged_policy_is_valid_or_has_well_formed_problems(tmp_path: Path, content: bytes) -> None:
     start = perf_counter()
     event("valid" if check(tmp_path, content) else "has problems")
-    assert perf_counter() - start < 60  # 0.1 s are usual; aliases of aliases once took forever
+    assert perf_counter() - start < 60  # a run usually takes 0.1 s; aliases of aliases once never ended

@@ -123,7 +123,7 @@ def test_modules_that_cannot_have_rules_are_excluded() -> None:
 
 
 def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
-    """Without a model it equals the result of `polycast bisect`."""
+    """Without a model the text equals the output of `polycast bisect`."""
     lines: list[str] = []
     found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
     assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)

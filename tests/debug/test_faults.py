@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 MODELS = st.sampled_from([resnet, bert, llama])
 WIDTH = 8  # the width of the models of branches
-ROUNDS = 12  # the most findings whose advice is followed
+ROUNDS = 12  # the maximum number of findings whose advice is followed
 
 
 class Training:

@@ -1,6 +1,6 @@
 """A backend outside of PyTorch under a registered name: device, kernels, fallback, region.
 
-The backend is tests/support/backend. Under another backend's name, its fake tensors represent the vendor's tensors.
+The backend is tests/support/backend. Its fake tensors represent a vendor's tensors under the vendor's name.
 """
 
 import os
@@ -121,7 +121,7 @@ from polycast.verify import verify
 fallback = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
 fallback.fallback(torch.library.fallthrough_kernel)
 library = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
-library.impl("matmul", lambda left, right: left)  # stands for a kernel of the backend's own
+library.impl("matmul", lambda left, right: left)  # a stand-in for the backend's own kernel
 x = torch.ones(2, 2, device="mine")
 before = dump()
 

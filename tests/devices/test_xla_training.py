@@ -102,7 +102,7 @@ train_on_two()
 
 
 def batch(number: int) -> list[Tensor]:
-    """Return the inputs of a step, and the factors of their losses: one of them, on the second device, is infinite."""
+    """Return the inputs of a step, and the factors of their losses: one, on the second device, is infinite."""
     inputs, factors = torch.randn(8, 8, generator=torch.Generator().manual_seed(number)), torch.ones(8, 1)
     factors[-1] = float("inf") if number == BAD else 1.0
     return [inputs, factors]
@@ -159,7 +159,7 @@ def train_on_two() -> None:
 
 
 def test_two_devices_train_as_one_does() -> None:
-    """No step syncs, all skip if half of the batch overflows, and the state is split like the parameters."""
+    """No step syncs, both devices skip if half of the batch overflows, and the state is split like the parameters."""
     reference = Training("cpu", torch.optim.AdamW, torch.amp.grad_scaler.GradScaler)
     for number in range(BATCHES):
         reference.step(*batch(number))

@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 def sources() -> list[str]:
-    """Return the files of the tree: the ones that git tracks, and new ones that it does not ignore."""
+    """Return the files of the tree: the files that git tracks, and new files that git does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().splitlines()
     return sorted(name for name in listed if (ROOT / name).is_file())

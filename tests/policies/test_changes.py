@@ -50,7 +50,7 @@ def test_a_handle_restores_the_earlier_state(name: str) -> None:
         handle.remove()
         assert found() == value
     with make("fp32"):
-        handles[0].remove()  # a second time
+        handles[0].remove()  # a second removal does nothing
         assert found() == values[1]
     assert found() == values[0]
     with pytest.raises(ZeroDivisionError), make("fp32"):

@@ -47,7 +47,7 @@ def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Rel
 
 @pytest.mark.slow
 def test_the_installed_release_matches_its_record() -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.support.release_probe"]  # without our kernels
+    command = [sys.executable, "-W", "ignore", "-m", "tests.support.release_probe"]  # the probe runs without polycast
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     record = releases().get(RUNNING) or [one for one in RECORDS if one.number < RELEASE][-1]
@@ -67,7 +67,7 @@ def lines_that_differ(record: Release, found: dict[str, Any]) -> list[str]:
         for device, rules in sorted(found["devices"].items()):
             seen[device] = rules.get(name, UNLISTED if name in found["overloads"] else ABSENT)
             wanted[device] = record.category(name, device)
-            if torch.version.cuda is None and wanted[device] == STOCK:  # only the builds with cuDNN have its kernel
+            if torch.version.cuda is None and wanted[device] == STOCK:  # only builds with cuDNN have this kernel
                 wanted[device] = seen[device]
         if seen != wanted:
             listed = {device: category for device, category in seen.items() if category != UNLISTED}

@@ -66,7 +66,7 @@ def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype =
 def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
     dtype: torch.dtype, groups: int, more: int
 ) -> None:
-    """PyTorch does not support states of another dtype, so they are copied; 2.13 saves two calls for group two."""
+    """PyTorch lacks states of another dtype, so states are copied; 2.13 saves two calls for the second group."""
     one, few = (counted(number, groups, dtype=dtype) for number in (1, 2))
     assert one.total() <= few.total()
     assert few == counted(161, groups, dtype=dtype)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
 
 class Reduced(nn.Module):
-    """A layer whose output is summed over the processes, and overflows in the second one."""
+    """A layer whose output is summed over the processes, and overflows in the second process."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -46,7 +46,7 @@ SANITIZERS = {
     "threads": Sanitizer(
         f"-fsanitize=thread {_COMMON}",
         ("libtsan.so",),
-        # ThreadSanitizer does not see PyTorch's accesses, nor its OpenMP barriers, so its thread pool has one thread.
+        # ThreadSanitizer does not see PyTorch's accesses, nor its OpenMP barriers, so PyTorch's pool has one thread.
         {
             "TSAN_OPTIONS": f"halt_on_error=1 suppressions={Path(__file__).with_name('thread_sanitizer.txt')}",
             "OMP_NUM_THREADS": "1",

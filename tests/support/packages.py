@@ -40,7 +40,7 @@ def packaged() -> set[str]:
 
 
 def check_wheel(path: Path, release: str) -> int:
-    """Raise unless the wheel contains only the package, for a minor release of PyTorch; return its files."""
+    """Raise unless the wheel contains only the package, for a minor release of PyTorch; return the number of files."""
     _, named, _, (tag,) = parse_wheel_filename(path.name)
     wanted = f"{version()}+torch{release}"
     assert str(named) == wanted, named

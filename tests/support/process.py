@@ -30,8 +30,8 @@ def python(code: str, **environment: str) -> str:
     return run.stdout
 
 
-# A program that runs the blocks of each given program in order, in a fork, because importing torch takes longer. It
-# prints the output of the blocks, or the error. A warning that a block does not print is an error.
+# A program that runs the blocks of each given program in a fork, because importing torch takes longer than most blocks.
+# It prints the output of the blocks, or the error. A warning that a block does not print is an error.
 FORKS = """
 import contextlib, io, json, os, sys, traceback, warnings
 import polycast, torch

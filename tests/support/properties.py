@@ -13,7 +13,7 @@ def examples(count: int, *, shrinks: bool = True) -> "settings":
     """Return the settings of a property test with this many examples in `make test`.
 
     With TIMES=100 in the environment the test has 100 times as many. Only the examples of `make test` are the same in
-    each run. A failing example is shrunk first; disable that if it takes minutes.
+    each run. A failing example is shrunk first; disable shrinking if it takes minutes.
     """
     from hypothesis import HealthCheck, Phase, settings  # tests without properties run if hypothesis is not installed
 

@@ -124,7 +124,7 @@ def _keys_of(key: str) -> AbstractContextManager[None]:
     if _carries_key(key):
         return nullcontext()
     include = torch._C._dispatch_tls_local_include_set()
-    for name in (f"Autocast{key}", f"Autograd{key}"):  # torch knows some names in one way only
+    for name in (f"Autocast{key}", f"Autograd{key}"):  # PyTorch knows some names in one way only
         include |= torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, name, None) or torch._C._dispatch_key_parse(name)
         )

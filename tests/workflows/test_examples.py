@@ -15,7 +15,7 @@ from tests.support.snippets import ROOT, missing, page
 
 FOLDER = ROOT / "examples"
 NAMES = sorted(path.name for path in FOLDER.glob("*.py"))
-# The options of examples with options. digits.py is the program of `make demo`; digits.py takes longer.
+# The options of examples with options. digits.py is the program of `make demo`, and takes longer.
 OPTIONS: dict[str, list[str]] = {
     **{name: [] for name in NAMES if name not in ("digits.py", "resume.py")},
     "custom_op.py": ["--steps", "2"],

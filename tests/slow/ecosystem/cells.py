@@ -33,7 +33,7 @@ class Cell:
     package: str
     recipe: Recipe
     train: Train
-    beside: Train  # stock, with the same seed and data: the trainer itself, or PyTorch's loop where it cannot
+    beside: Train  # the stock run with equal seed and data, by the trainer or, if it has no such run, by PyTorch's loop
     line: str  # the line that a user adds to training with stock PyTorch, in addition to our optimizer and scaler
     needs_line: bool  # whether the line is always required
 
