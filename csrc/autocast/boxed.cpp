@@ -1,5 +1,4 @@
 // The autocast kernel for ops of any library. It works like kernel.h, with boxed arguments.
-#include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
@@ -11,41 +10,11 @@
 
 #include "autocast/kernel.h"
 #include "autocast/policy_scope.h"
+#include "autocast/tensors_in.h"
 
 namespace polycast::autocast {
 
 namespace {
-
-bool holds_tensors(const c10::IValue& value) {
-  return value.isTensorList() || value.isOptionalTensorList();
-}
-
-void widen_by_value(at::ScalarType& widest, const c10::IValue& value, c10::DeviceType device) {
-  if (value.isTensor()) {
-    widen(widest, value.toTensor(), device);
-  } else if (holds_tensors(value)) {
-    for (const c10::IValue& item : value.toListRef()) {
-      widen_by_value(widest, item, device);
-    }
-  }
-}
-
-// Casts a list into a new one, because the list belongs to the caller.
-c10::IValue cast_value(at::ScalarType to, const c10::IValue& value, c10::DeviceType device) {
-  if (value.isTensor()) {
-    return cast(to, value.toTensor(), device);
-  }
-  if (!holds_tensors(value)) {
-    return value;
-  }
-  const c10::List<c10::IValue> list = value.toList();
-  c10::impl::GenericList result(list.elementType());
-  result.reserve(list.size());
-  for (const c10::IValue& item : value.toListRef()) {
-    result.push_back(cast_value(to, item, device));
-  }
-  return result;
-}
 
 thread_local bool is_repeated = false;
 
@@ -54,8 +23,8 @@ class Boxed final : public c10::OperatorKernel {
   explicit Boxed(Slot slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-    // Since torch 2.15, calls of overloads and custom ops from Python bypass PyTorch's record functions. While calls
-    // are recorded, such a call is repeated through the dispatcher, which has them.
+    // Since PyTorch 2.15, calls of overloads and custom ops from Python bypass PyTorch's record functions. While calls
+    // are recorded, such a call is repeated through the dispatcher, which runs the record functions.
     if (!std::exchange(is_repeated, false) && is_unobserved(slot_)) {
       is_repeated = true;
       op.callBoxed(stack);
@@ -92,11 +61,11 @@ class Boxed final : public c10::OperatorKernel {
     at::ScalarType to = call.type();
     if (call.rule.category == Category::promote) {
       for (Iterator value = first; value != end; ++value) {
-        widen_by_value(to, *value, call.device_type);
+        visit_tensors(*value, [&](const at::Tensor& tensor) { widen(to, tensor, call.device_type); });
       }
     }
     for (Iterator value = first; value != end; ++value) {
-      *value = cast_value(to, *value, call.device_type);
+      replace_tensors(*value, [&](const at::Tensor& tensor) { return cast(to, tensor, call.device_type); });
     }
   }
 

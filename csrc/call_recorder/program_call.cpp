@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autocast/tensors_in.h"
 #include "call_recorder/program_calls.h"
-#include "call_recorder/tensors_in.h"
 
 namespace polycast::call_recorder {
 

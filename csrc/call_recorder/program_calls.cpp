@@ -12,8 +12,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "autocast/tensors_in.h"
 #include "call_recorder/recorder.h"
-#include "call_recorder/tensors_in.h"
 
 namespace polycast::call_recorder {
 

@@ -17,8 +17,8 @@
 
 #include "autocast/kernel.h"
 #include "autocast/policy_scope.h"
+#include "autocast/tensors_in.h"
 #include "call_recorder/program_calls.h"
-#include "call_recorder/tensors_in.h"
 
 namespace polycast::call_recorder {
 

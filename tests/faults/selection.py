@@ -33,6 +33,7 @@ AREAS = {
     "codegen/": "tests/codegen",
     "csrc/": "tests/optim tests/scaler tests/devices",
     "csrc/autocast/": "tests/autocast tests/policies",
+    "csrc/autocast/tensors_in": "tests/debug tests/policies",
     "csrc/bindings/call_recorder": "tests/debug",
     "csrc/bindings/cast_cache": "tests/cast_cache",
     "csrc/bindings/rules": "tests/policies tests/autocast",

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace polycast::call_recorder {
+namespace polycast {
 
 // Calls a function with each tensor in a value.
 template <class Visit>
@@ -38,9 +38,9 @@ void replace_tensors(c10::IValue& value, const Replace& replace) {
       value = replace(value.toTensor());
     }
   } else if (value.isTensorList() || value.isOptionalTensorList()) {
-    const c10::List<c10::IValue> items = value.toList();
-    c10::impl::GenericList copied(items.elementType());  // The program owns the list.
-    for (c10::IValue item : items.vec()) {
+    c10::impl::GenericList copied(value.toList().elementType());  // The program owns the list.
+    copied.reserve(value.toListRef().size());
+    for (c10::IValue item : value.toListRef()) {
       replace_tensors(item, replace);
       copied.push_back(std::move(item));
     }
@@ -48,4 +48,4 @@ void replace_tensors(c10::IValue& value, const Replace& replace) {
   }
 }
 
-}  // namespace polycast::call_recorder
+}  // namespace polycast
