@@ -23,8 +23,8 @@ c10::TypePtr without_optional(const c10::TypePtr& type) {
   return optional ? optional->getElementType() : type;
 }
 
-// Returns the number of tensors in an argument; a list counts as two. Negative if they are not cast: tensors in
-// dictionaries, tuples and lists of lists.
+// Returns the number of tensors in an argument; a list counts as two. The number is negative for tensors in
+// dictionaries, tuples and lists of lists, which are not cast.
 int tensors_in(const c10::Argument& argument) {
   const c10::TypePtr type = without_optional(argument.real_type());
   const auto list = type->cast<c10::ListType>();
@@ -44,7 +44,7 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();
   const auto any = [&](const auto& question) { return std::any_of(arguments.begin(), arguments.end(), question); };
   if (any([](const c10::Argument& argument) { return tensors_in(argument) < 0; })) {
-    return "takes tensors in dictionaries, tuples or lists of lists, which are not cast; leave it out";
+    return "has tensors in dictionaries, tuples or lists of lists, which are not cast; remove the rule";
   }
   if (any([](const c10::Argument& argument) { return argument.is_out(); })) {
     return "writes to its out argument; name a functional overload";
@@ -52,14 +52,14 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   if (any(is_written)) {
     return "writes to an argument; name a functional overload";
   }
-  // For example squeeze, whose result may be written to, and reshape without a copy. policy.yaml lists only ops that
+  // Examples are squeeze, whose result may be written to, and reshape without a copy. policy.yaml lists only ops that
   // return new tensors in the calls that are cast.
   if (!is_listed(schema.name()) &&
       any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
-    return "can return a view of its argument, which a cast would cut off; leave it out";
+    return "can return a view of its argument, and a cast would break that aliasing; remove the rule";
   }
-  return any([](const c10::Argument& argument) { return tensors_in(argument) > 0; }) ? ""
-                                                                                     : "takes no tensor; leave it out";
+  const bool accepts_tensors = any([](const c10::Argument& argument) { return tensors_in(argument) > 0; });
+  return accepts_tensors ? "" : "accepts no tensor; remove the rule";
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ std::vector<std::string> overloads_of(const std::string& key) {
 
 std::string obstacle(const std::string& name, Category category, DeviceIndex device) {
   if (built_in_category(name, device) == Category::stock) {
-    return std::string("keeps PyTorch's own kernel on ") + devices()[device].name + "; leave it out there";
+    return std::string("uses PyTorch's own kernel on ") + devices()[device].name + "; remove the rule there";
   }
   const auto op = c10::Dispatcher::singleton().findSchema(operator_name(name));
   if (!op) {
@@ -110,13 +110,13 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
     return "has no overload for a dtype in policy.yaml; use fp32";
   }
   if (category == Category::fp32_set_opt_dtype && std::none_of(arguments.begin(), arguments.end(), is_optional_dtype)) {
-    return "takes no optional dtype; use fp32";
+    return "has no optional dtype argument; use fp32";
   }
   int tensors = 0;
   for (const c10::Argument& argument : arguments) {
     tensors += tensors_in(argument);
   }
-  return category == Category::promote && tensors < 2 ? "takes one tensor; use fp32 or lower_precision_fp" : "";
+  return category == Category::promote && tensors < 2 ? "accepts one tensor only; use fp32 or lower_precision_fp" : "";
 }
 
 }  // namespace polycast::autocast
