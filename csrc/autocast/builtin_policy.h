@@ -28,8 +28,8 @@ struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
-  bool cache;        // Casts of its weights may be reused.
-  const char* like;  // It inherits the rules of this device. "" is none.
+  bool cache;        // Casts of weights may be reused on the device.
+  const char* like;  // The device inherits the rules of this one, if it is not "".
 };
 
 struct CategoryDoc {
@@ -48,7 +48,7 @@ struct BuiltInRule {
   Category category;
   torch::CppFunction (*kernel)(Slot slot);
   const char* note = "";
-  const char* message = "";  // A banned op raises it.
+  const char* message = "";  // A banned op raises this message.
   const char* device = "";
 };
 

@@ -45,7 +45,7 @@ class Call {
     return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key);
   }
 
-  // The dtype that the arguments are cast to, or Undefined if they are not cast.
+  // Returns the dtype that the arguments are cast to, or Undefined if they are not cast.
   template <class... Arguments>
   at::ScalarType type(const Arguments&... arguments) const {
     switch (rule.category) {
@@ -72,7 +72,7 @@ class Call {
   }
 };
 
-// Target is the overload of Op that takes a dtype as one more argument, or Op itself if there is none.
+// Target is the overload of Op with a dtype as one more argument, or Op itself if there is none.
 template <class Op, class Target, class Schema = typename Op::schema>
 struct Kernel;
 
@@ -109,7 +109,7 @@ torch::CppFunction kernel(Slot slot) {
   return torch::CppFunction(TORCH_FN((Kernel<Op, Target>::run)));
 }
 
-// The kernel of an op that policy.yaml does not list.
+// Returns the kernel of an op that policy.yaml does not list.
 torch::CppFunction boxed_kernel(const std::string& name);
 
 }  // namespace polycast::autocast

@@ -40,13 +40,13 @@ Shared& shared() {
   return *instance;
 }
 
-// A thread that has an older version follows the policy of the process and the ids.
+// A thread with an older version updates its scopes: see follow_version.
 std::atomic<uint64_t> version{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
-// The policy of the process in an earlier scope that a thread enters, and the policy that it stands in for: a policy
-// that is used later applies in the earlier scope as well.
+// The policy of the process in an earlier scope that a thread enters, and the policy that it replaces: a policy that is
+// used later applies in the earlier scope as well.
 struct EarlierProcess {
   PolicyPointer policy;
   PolicyPointer instead_of;
@@ -229,7 +229,7 @@ void enter(const ScopePointer& scope, std::optional<Region> region) {
 }
 
 void leave_latest() {
-  TORCH_CHECK(!thread.frames.empty(), "this thread is in no region with a policy");
+  TORCH_CHECK(!thread.frames.empty(), "leave_scope: expected a scope that this thread entered, got none");
   pop();
 }
 

@@ -59,7 +59,7 @@ struct ScopeGuard {
   std::optional<Region> region;
   Layer layer = Layer::region;
   PolicyPointer policy;
-  std::optional<ScopePointer> scope;  // with the policy that the process had then, until another one is used
+  std::optional<ScopePointer> scope;  // Its policy of the process applies until another one is used.
 };
 
 using GuardPointer = std::shared_ptr<ScopeGuard>;
@@ -82,8 +82,8 @@ ScopePointer share_scope_in_force();
 // Returns the id of this thread's scope. The scope without a policy has an id as well.
 uint64_t id_in_force();
 
-// Keeps a scope until the end of the process, so that compiled code can name it by its id, which is returned. The scope
-// without a policy is 0 here.
+// Stores a scope until the end of the process and returns its id, by which compiled code names it. The scope without a
+// policy has the id 0 here.
 uint64_t keep(const ScopePointer& scope);
 ScopePointer kept(uint64_t id);
 

@@ -19,7 +19,7 @@ namespace polycast::autocast {
 
 namespace {
 
-// An op, as "mylib::attention.default", and a dispatch key.
+// An overload, such as "mylib::attention", and a dispatch key.
 using Place = std::pair<std::string, c10::DispatchKey>;
 
 struct State {
@@ -35,7 +35,7 @@ State& state() {
   return *instance;
 }
 
-// Returns whether a device with this dispatch key has a built-in rule for the overload, and `matches` holds for it.
+// Returns whether a device with this dispatch key has a built-in rule for the overload for which `matches` is true.
 template <class Matches>
 bool is_listed_on(const char* dispatch_key, const BuiltInRow& row, const Matches& matches) {
   for (DeviceIndex index = 0; index < row.size(); ++index) {
@@ -46,7 +46,7 @@ bool is_listed_on(const char* dispatch_key, const BuiltInRow& row, const Matches
   return false;
 }
 
-// The kernel that was compiled for the op, if policy.yaml lists it on any device, otherwise the boxed one.
+// Returns the kernel that was compiled for the op, if policy.yaml lists it on any device, otherwise the boxed kernel.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* const rule : built_in_row(name)) {
     if (rule && rule->category != Category::stock) {
@@ -56,8 +56,8 @@ torch::CppFunction kernel_of(const std::string& name) {
   return boxed_kernel(name);
 }
 
-// Raises ValueError if another library registered an autocast kernel for the op. Ours would replace it everywhere,
-// also where the policy does not apply.
+// Raises ValueError if another library registered an autocast kernel for the op. The policy's kernel would replace it
+// everywhere, also where the policy does not apply.
 void check_free(const std::string& name, const Device& device, c10::DispatchKey key) {
   TORCH_CHECK_VALUE(
       !c10::Dispatcher::singleton().findSchema(operator_name(name))->hasKernelForDispatchKey(key),
@@ -79,7 +79,7 @@ void add_kernel(const std::string& name, const Device& device) {
   if (state().added.count({name, key}) != 0) {
     return;
   }
-  // The kernel on the key is ours if the device, or another one with its key, lists the op.
+  // The kernel on the key is polycast's if the device, or another one with its key, lists the op.
   if (!is_listed_on(device.dispatch_key, built_in_row(name), [](const BuiltInRule&) { return true; })) {
     check_free(name, device, key);
   }
@@ -104,20 +104,20 @@ void install(const std::string& device_name, bool fallback) {
       }
     } else if (is_listed_on(device.dispatch_key, row, has_kernel)) {
       // Two devices of policy.yaml can share a dispatch key. An op that only the other device lists must fall through
-      // here, otherwise it would keep the kernel that PyTorch registered for the other device.
+      // here, otherwise it would use the kernel that PyTorch registered for the other device.
       const std::string text = std::string("polycast: unlisted on ") + device.name;
       library.impl(name.c_str(), torch::CppFunction::makeFallthrough().debug(text));
     }
   }
   for (auto& [place, kernel] : state().added) {
     if (place.second == key) {
-      kernel = added_kernel(place.first, device);  // It must be above the fallthrough.
+      kernel = added_kernel(place.first, device);  // The kernel must be above the fallthrough.
     }
   }
   cast_cache::allow(installed_on(key).device_type, device.cache);
   set_installed(key, index);
   ++state().installations;
-  // The earlier kernels go last, because they must remain if a registration throws.
+  // The earlier kernels are removed last, because they must remain if a registration throws.
   state().libraries.erase(device_name);
   std::vector<torch::Library>& libraries = state().libraries[device_name];
   libraries.push_back(std::move(library));

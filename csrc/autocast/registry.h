@@ -29,7 +29,7 @@ void install(const std::string& device, bool fallback);
 // Removes the kernels of a device. The kernels that were registered before are active again.
 void uninstall(const std::string& device);
 
-// The names of the devices whose kernels are registered, in the order of devices().
+// Returns the names of the devices whose kernels are registered, in the order of devices().
 std::vector<std::string> installed();
 
 // Registers kernels, on the installed devices, for the ops that a policy has rules for and policy.yaml does not list.

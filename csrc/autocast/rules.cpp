@@ -13,13 +13,13 @@ namespace polycast::autocast {
 
 namespace {
 
-// Callers of the functions that lock hold the GIL, and a process forks with the GIL held, so the lock is free in a
-// fork.
+// A process forks with the GIL held. Callers of the functions that lock hold it as well, except for kernels that
+// resolve an overload for the first time or report to an observer.
 struct Tables {
   std::mutex mutex;
   std::unordered_map<std::string, Slot> slots;
-  std::deque<std::string> names;                          // By slot. Elements of a deque never move.
-  std::map<std::string, std::weak_ptr<Policy>> policies;  // By the key that Python derives.
+  std::deque<std::string> names;                          // Indexed by slot. Elements of a deque never move.
+  std::map<std::string, std::weak_ptr<Policy>> policies;  // Python derives the keys.
 };
 
 Tables& tables() {
@@ -54,7 +54,7 @@ const std::vector<std::pair<std::string, Rule>>& named_rules() {
 }
 
 struct BuiltIn {
-  std::vector<Rule> rules;  // By slot and device.
+  std::vector<Rule> rules;  // Indexed by slot and device.
   std::map<std::string, BuiltInRow> rows;
 };
 
@@ -138,7 +138,7 @@ DeviceIndex index_of(const std::string& device) {
 Rule built_in_rule(Slot slot, DeviceIndex device) {
   const std::vector<Rule>& rules = built_in().rules;
   const size_t index = index_in_table(slot, device);
-  return index < rules.size() ? rules[index] : Rule{};  // Ops that policy.yaml does not list come later.
+  return index < rules.size() ? rules[index] : Rule{};  // Ops that policy.yaml does not list have higher slots.
 }
 
 const std::map<std::string, BuiltInRow>& built_in_rows() {
@@ -157,7 +157,7 @@ Category built_in_category(const std::string& name, DeviceIndex device) {
 }
 
 bool is_listed(const std::string& op) {
-  const auto row = built_in_rows().lower_bound(op);  // "." precedes all other characters of names
+  const auto row = built_in_rows().lower_bound(op);  // "." precedes all other characters of names.
   return row != built_in_rows().end() && operator_name(row->first).name == op;
 }
 

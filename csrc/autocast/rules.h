@@ -47,7 +47,7 @@ Slot slot_of(const std::string& name);
 const std::string& name_of(Slot slot);
 DeviceIndex index_of(const std::string& device);
 
-// The built-in rules by overload and device. nullptr where policy.yaml has none.
+// The built-in rules by overload and device. nullptr means that policy.yaml has none.
 using BuiltInRow = std::vector<const BuiltInRule*>;
 const std::map<std::string, BuiltInRow>& built_in_rows();
 // Returns the row of an overload. Without a rule in policy.yaml it has only nullptr.
@@ -84,8 +84,8 @@ struct RuleSpec {
 //
 // A row has a RuleSpec for each device for which it has a rule. Its key is an overload ("aten::pow.Scalar",
 // "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that policy.yaml lists. The narrowest row with a
-// rule applies. A row has no rule for an overload that its category cannot cast or that keeps PyTorch's kernel, and "*"
-// has none if policy.yaml bans the op.
+// rule applies. A row has no rule for an overload that its category cannot cast or that has PyTorch's own kernel,
+// and "*" has none if policy.yaml bans the op.
 class Policy {
  public:
   using Row = std::vector<std::optional<RuleSpec>>;
@@ -100,11 +100,11 @@ class Policy {
   // Does the same for the name of an overload, and returns the row.
   const Rows::value_type* find_row(const std::string& name, DeviceIndex device) const;
 
-  // The number of installations, as the registry counts them, for which its kernels were added.
+  // The registry's count of installations when the policy's kernels were last added.
   mutable std::atomic<uint64_t> added{0};
 
  private:
-  // By slot and device. Overloads that are registered after the policy have no entry, and are resolved at each call.
+  // Indexed by slot and device. Overloads that are registered after the policy have no entry: each call resolves them.
   mutable std::vector<std::atomic<const RuleSpec*>> resolved_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace polycast::bindings {
 
-// Returns the list of what `make` returns for each item.
+// Returns the list of the results of `make` for each item.
 template <class Items, class Make>
 pybind11::list list_of(const Items& items, const Make& make) {
   pybind11::list result;

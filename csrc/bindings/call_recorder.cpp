@@ -1,4 +1,4 @@
-// The record of calls, from Python.
+// Bindings of the call recorder.
 #include "bindings/bindings.h"
 
 #include <pybind11/stl.h>
@@ -22,7 +22,7 @@ namespace polycast::bindings {
 
 namespace {
 
-// The rule as policies write it. A call that no kernel of polycast's took is "stock" or "unlisted".
+// Returns the name of a rule in policies. Without a rule of polycast's kernel, a call is "stock" or "unlisted".
 std::string rule_of(const call_recorder::Call& call) {
   const auto category = call.taken ? autocast::Category::stock : autocast::Category::unlisted;
   const autocast::Rule rule = call.rule.value_or(autocast::Rule{category});
@@ -50,9 +50,9 @@ py::tuple tuple_of(const call_recorder::Call& call) {
       call.source);
 }
 
-// Returns the file and line of the innermost frame whose file is in none of these folders. Where all are, it is that of
-// the outermost frame; a thread without Python frames, as autograd has for a device, gives an empty text. This runs no
-// Python, since torch swallows what a recorder raises, and loses the call.
+// Returns the file and line of the innermost frame whose file is in none of these folders, otherwise of the outermost
+// frame. Autograd's thread of a device has no Python frames; the result there is empty. This runs no Python, because
+// PyTorch swallows the exceptions of a recorder, and the call would be lost.
 std::string line_outside_of(const std::vector<std::string>& folders) {
   const py::gil_scoped_acquire acquired;
   auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
@@ -79,7 +79,7 @@ void start_recording(std::string recorder, std::optional<std::vector<std::string
   call_recorder::start(std::move(recorder), std::move(source), limit);
 }
 
-// Starts to hold calls. Errors of `on_write` are printed: they cannot get through torch.
+// Starts to hold calls. Errors of `on_write` are printed, because PyTorch swallows the exceptions of a recorder.
 void start_holding(const std::vector<at::Tensor>& weights, const py::function& on_write, bool copies) {
   const auto call = [on_write](const std::optional<at::Tensor>& found_inf) {
     const py::gil_scoped_acquire acquired;

@@ -43,7 +43,7 @@ bool is_expanded(const at::Tensor& tensor) {
   }
   auto* const storage =
       static_cast<at::functionalization::FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
-  // In bytes, because complex memory may be viewed as real.
+  // Sizes are compared in bytes, because complex memory may be viewed as real.
   return storage->base().nbytes() < static_cast<size_t>(std::max<int64_t>(tensor.numel(), 2)) * tensor.itemsize();
 }
 

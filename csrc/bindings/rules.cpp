@@ -34,7 +34,8 @@ using GivenRows = std::map<std::string, std::vector<std::optional<py::tuple>>>;
 autocast::Policy::Rows rows_of(const GivenRows& given) {
   autocast::Policy::Rows rows;
   for (const auto& [key, cells] : given) {
-    TORCH_CHECK_VALUE(cells.size() == autocast::devices().size(), "a row of ", cells.size(), " devices");
+    TORCH_CHECK_VALUE(
+        cells.size() == autocast::devices().size(), "rows: expected a cell for each device, got ", cells.size());
     for (const std::optional<py::tuple>& cell : cells) {
       std::optional<autocast::RuleSpec>& spec = rows[key].emplace_back();
       if (cell) {
@@ -164,7 +165,7 @@ void enter_region(const std::string& device, OptionalType dtype, bool enabled, b
   autocast::enter(autocast::kept(scope), region_of(device, dtype, enabled, cache_enabled));
 }
 
-// Returns the id that compiled code guards on, whose scope can be entered again.
+// Returns the id that compiled code guards on, and stores its scope, so that the code can enter the scope again.
 uint64_t keep_id_in_force() {
   autocast::keep(autocast::share_scope_in_force());
   return autocast::id_in_force();

@@ -29,7 +29,7 @@ DeviceSwitches& switches(c10::DeviceType device) {
 }
 
 // See Note [Which casts are shared?].
-bool is_shared_unasked(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
+bool is_shared_by_default(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   return tensor.requires_grad() && tensor.scalar_type() == at::kFloat && to == at::autocast::get_autocast_dtype(device);
 }
 
@@ -103,7 +103,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
 
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   const Mode mode = mode_of_cast(tensor);
-  const bool shared = is_shared_unasked(to, tensor, device);
+  const bool shared = is_shared_by_default(to, tensor, device);
   // A user's dispatch mode must see the same casts as with stock PyTorch, so kept casts are not used in it.
   const bool may_be_kept = mode != Mode::history && !kept_casts().empty() &&
                            !c10::impl::TorchDispatchModeTLS::any_modes_set() && !is_recorded(device);

@@ -18,7 +18,7 @@ struct RegionCasts : c10::BackendMeta {
   }
 };
 
-// The casts of the region that the current thread is in, or null if the end of the region could not be noticed.
+// Returns the casts of the current thread's region, or null if the end of the region could not be noticed.
 //
 // Note [How does the cache notice the end of a region?]
 // PyTorch has no callback for the end of a region. It empties its own cast cache when a thread leaves its outermost

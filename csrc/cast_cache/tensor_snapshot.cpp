@@ -46,7 +46,7 @@ uint64_t mutations_of(const at::Tensor& tensor) {
 // We therefore attach a mark to the weight, as its BackendMeta. An assignment to `.data` clones the BackendMeta of the
 // assigned tensor, and each clone of a mark is a new object, so the weight then has another mark.
 //
-// A tensor that already has a BackendMeta, from its backend, keeps it. An assigned tensor without a mark, as in
+// A tensor that already has a BackendMeta, from its backend, is not marked. An assigned tensor without a mark, as in
 // `weight.data = torch.ones(2, 2)`, removes the weight's mark. Each kept cast therefore marks the weight again.
 struct DataAssignmentMark final : c10::BackendMeta {
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& /*self*/) const override {

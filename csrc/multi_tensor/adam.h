@@ -24,7 +24,7 @@ struct AdamOptions {
 // The constants of one tensor in a step.
 template <class Math>
 struct AdamConstants {
-  Math weight_decay;  // It is added to the gradient.
+  Math weight_decay;  // The factor of the parameter that is added to the gradient.
   Math param_factor;  // The decoupled weight decay multiplies the parameter.
   Math lerp_factor;
   Math beta2;
@@ -39,8 +39,8 @@ inline double bias_correction(double beta, double step) {
   return -std::expm1(step * std::log(beta));
 }
 
-// `step` counts this step. Both bias corrections are moved into constants: step_size and eps, which are multiplied by
-// the square root of the second one instead of dividing each element by it.
+// `step` includes this step. Both bias corrections are in the constants: step_size and eps are multiplied by the square
+// root of the second one, instead of a division of each element by it.
 template <class Math>
 AdamConstants<Math> adam_constants(const AdamOptions& options, double step) {
   const double correction = std::sqrt(bias_correction(options.beta2, step));
@@ -66,7 +66,7 @@ struct AdamElement {
   Math max_exp_avg_sq;
 };
 
-// NaN if either is.
+// Returns the larger number, or NaN if either is NaN.
 template <class Math>
 C10_ALWAYS_INLINE Math maximum(Math left, Math right) {
   return left <= right || !(right == right) ? right : left;

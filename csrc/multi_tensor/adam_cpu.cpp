@@ -10,7 +10,7 @@ namespace polycast::optim {
 
 namespace {
 
-// Streams: param, grad, exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq.
+// The streams are param, grad, exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq.
 template <class Math, bool amsgrad, bool decays_grad>
 struct AdamAlgorithm {
   static constexpr size_t streams = amsgrad ? 5 : 4;
@@ -47,7 +47,7 @@ double advance(const at::Tensor& step) {
   return step.scalar_type() == at::kFloat ? ++*step.mutable_data_ptr<float>() : ++*step.mutable_data_ptr<double>();
 }
 
-// Neighbours mostly have the same step.
+// Copies the constants of the previous tensor if it has the same step, because most have.
 template <class Math>
 std::vector<AdamConstants<Math>> constants_of(const AdamOptions& options, const std::vector<double>& steps) {
   std::vector<AdamConstants<Math>> result;
@@ -91,7 +91,7 @@ void adam_step_cpu(
           items.has_double() ? constants_of<double>(options, counts) : std::vector<AdamConstants<double>>();
       const double factor = grad_factor(scalars, maximize);
       items.apply(
-          AdamAlgorithm<float, amsgrad, decays_grad>{in_float, static_cast<float>(factor)},
+          Algorithm{in_float, static_cast<float>(factor)},
           AdamAlgorithm<double, amsgrad, decays_grad>{in_double, factor});
     });
   };

@@ -1,7 +1,7 @@
-// Converts blocks of float16 to float32 and back, with the instructions that processors have for it. The compiler uses
-// them only in code that is compiled for one processor. Otherwise c10::Half computes with integers, at half the speed.
+// Converts blocks of float16 to float32 and back, with instructions of the processor. The compiler uses them only in
+// code that is compiled for one processor. Otherwise c10::Half computes with integers, at half the speed.
 //
-// A NaN keeps its payload, as in PyTorch's kernels.
+// The payload of a NaN is preserved, as in PyTorch's kernels.
 #pragma once
 
 #include <c10/util/Half.h>

@@ -1,4 +1,4 @@
-// Compiles one function body for several instruction sets of the CPU. The one that PyTorch has selected runs.
+// Compiles one function body for several instruction sets of the CPU, and runs it with the set that PyTorch selected.
 //
 // Every function that the body calls must be inlined, otherwise it is compiled for the oldest instruction set.
 #pragma once

@@ -172,7 +172,7 @@ void check_list(const Call& call, size_t list, const Names& names) {
     }
   };
   const auto count = static_cast<int64_t>(tensors.size());
-  // The sizes of a tensor that Python made, and names, may need Python.
+  // Names, and the sizes of tensor subclasses, may run Python, and this thread may have the GIL.
   if (count == 0 || names || is_of_python(models[0])) {
     check_range(0, count);
   } else {

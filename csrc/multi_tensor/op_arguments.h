@@ -20,14 +20,14 @@ enum class Use { read, written, counter };
 struct ListArgument {
   const char* name;
   Use use;
-  bool optional = false;  // It may be empty.
+  bool optional = false;  // The list may be empty.
 };
 
 // A one-element tensor.
 struct ScalarArgument {
   const char* name;
   at::ScalarType type = at::kFloat;  // Undefined is any floating-point dtype.
-  bool on_cpu = false;               // It may be on the CPU as well.
+  bool on_cpu = false;               // The tensor may also be on the CPU.
 };
 
 struct OpArguments {

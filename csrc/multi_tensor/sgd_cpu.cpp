@@ -8,7 +8,7 @@ namespace polycast::optim {
 
 namespace {
 
-// Streams: param, grad and, with momentum, momentum_buffer.
+// The streams are param, grad and, with momentum, momentum_buffer.
 template <class Math, bool momentum, bool nesterov, bool decays_grad>
 struct SgdAlgorithm {
   static constexpr size_t streams = momentum ? 3 : 2;

@@ -16,8 +16,8 @@
 
 namespace polycast::multi_tensor {
 
-// Returns whether two tensors have the same layout, device and sizes, and are contiguous, as most are. Such a pair
-// needs no further check.
+// Returns whether two tensors have the same layout, device and sizes, and are contiguous. Most pairs are, and need no
+// further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
          is_real(tensor.scalar_type());
@@ -54,7 +54,7 @@ class TensorLists {
     }
   }
 
-  // Runs the algorithm over all items: the one for float, and the one for double.
+  // Runs one algorithm over the items with float32 arithmetic, and the other over the items with float64.
   template <class Float, class Double>
   void apply(const Float& in_float, const Double& in_double) const {
     multi_tensor_apply<float>(in_float, in_float_);
@@ -64,7 +64,7 @@ class TensorLists {
     }
   }
 
-  // Does the same with one algorithm for both.
+  // Runs one algorithm over all items.
   template <class Algorithm>
   void apply(const Algorithm& algorithm) const {
     apply(algorithm, algorithm);

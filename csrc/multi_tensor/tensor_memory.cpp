@@ -32,7 +32,7 @@ void Overlaps::add(const at::Tensor& tensor) {
   }
   is_repeated_ = is_repeated_ || seen_[place] == address;
   seen_[place] = address;
-  // Most tensors are the only ones on their memory.
+  // Most tensors do not share their storage, and need no interval.
   if (is_in_memory(tensor) && tensor.storage().use_count() > 1) {
     intervals_.push_back(interval_of(tensor));
   }
