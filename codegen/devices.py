@@ -6,7 +6,7 @@ from .casts import Alternative, CastReader
 from .categories import UNLISTED, split_name
 from .model import Device, Policy
 from .schemas import Schemas
-from .yaml_nodes import Node, Text
+from .yaml_nodes import Node, Text, did_you_mean
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")
@@ -89,9 +89,9 @@ class DeviceReader(CastReader):
                 op, overload = split_name(name)
                 what = f"except of device '{device}': the policy does not list '{name}'"
                 if op not in known:
-                    self.report_unknown(cast.node, what, op, known)
+                    self.report(cast.node, what, did_you_mean(op, known))
                 elif overload and overload not in known[op]:
-                    self.report_unknown(cast.node, what, overload, known[op])
+                    self.report(cast.node, what, did_you_mean(overload, known[op]))
                 elif not any(name in (other, other.partition(".")[0]) for other in changed[device]):
                     what = f"device '{device}' has an exception for '{name}', but inherits the same category"
                     self.report(cast.node, what, "remove the exception")

@@ -3,7 +3,7 @@
 from .categories import Category
 from .fields import Reader
 from .model import Device, Document, DocumentList, Op
-from .yaml_nodes import Node, Sequence, Text
+from .yaml_nodes import Node, Sequence, Text, did_you_mean
 
 # Documents call all of these categories fp32.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
@@ -66,7 +66,7 @@ def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str
     """Return the names of the ops. If the policy lacks some of them, report these and return ()."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
-        reader.report_unknown(text, f"the policy has no op '{text.value}'", text.value, ops)
+        reader.report(text, f"the policy has no op '{text.value}'", did_you_mean(text.value, ops))
     return () if unknown else tuple(text.value for text in names)
 
 

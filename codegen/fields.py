@@ -17,10 +17,6 @@ class Reader:
     def report(self, node: Node, what: str, remedy: str) -> None:
         self.problems.append(Problem(location(node), what, remedy))
 
-    def report_unknown(self, node: Node, what: str, name: str, known: Iterable[str]) -> None:
-        """Report an unknown name, and suggest a known name."""
-        self.report(node, what, did_you_mean(name, known))
-
     def text(self, node: Node | None, what: str) -> str | None:
         if node is None:  # an optional key that is omitted
             return None
@@ -43,7 +39,7 @@ class Reader:
         names = list(known)
         value = self.text(node, what)
         if node is not None and value is not None and value not in names:
-            self.report_unknown(node, f"unknown {what} '{value}'", value, names)
+            self.report(node, f"unknown {what} '{value}'", did_you_mean(value, names))
             return None
         return value
 

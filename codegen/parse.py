@@ -10,10 +10,9 @@ from .categories import DEFAULT, Category
 from .devices import DeviceReader
 from .documents import read_documents, read_ops
 from .model import Op, Overload, Policy, Rule
-from .schema_checks import check_overload, check_rule
 from .schemas import Schemas
 from .versions import subtract
-from .yaml_nodes import Node, PolicyError, Sequence, Text, load, renamed
+from .yaml_nodes import Node, PolicyError, Sequence, Text, did_you_mean, load, renamed
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
@@ -85,7 +84,7 @@ class _PolicyParser(DeviceReader):
         casts = self.read_casts(key, fields["cast"], [place.value for place, _ in overloads])
         rules: list[Rule] = []
         for place, overload in overloads:
-            if overload is not None and check_overload(self, self.schemas, key.value, overload, place):
+            if overload is not None and self.check_overload(key.value, overload, place):
                 for device, alternatives in casts.items():
                     rules += self.rules(key, overload, device, alternatives, message)
         public = self.texts(fields["public"], f"public of {what}")
@@ -109,7 +108,7 @@ class _PolicyParser(DeviceReader):
                 continue
             for part in parts:
                 if not hasattr(place, part):
-                    self.report_unknown(name, what, part, dir(place))
+                    self.report(name, what, did_you_mean(part, dir(place)))
                     break
                 place = getattr(place, part)
 
@@ -126,7 +125,7 @@ class _PolicyParser(DeviceReader):
                 rule = Rule(key.value, overload, device, category, torch, cast.note or overload.note)
                 if category is Category.BANNED:
                     rule = replace(rule, message=message)
-                if not torch.empty and check_rule(self, self.schemas, rule, cast.node):
+                if not torch.empty and self.check_rule(rule, cast.node):
                     yield rule
 
     def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload | None]]:
@@ -159,3 +158,49 @@ class _PolicyParser(DeviceReader):
         if torch is None or (target and not dtype_overload):
             return None
         return Overload(name.value, torch, dtype_overload, note)
+
+    def check_overload(self, op: str, overload: Overload, place: Text) -> bool:
+        """Report an overload that the installed PyTorch lacks or that cannot be cast. Return whether it is valid."""
+        if self.schemas.release not in overload.torch:
+            names = {"op": op, "overload": overload.name}
+            return all(self.identifier(renamed(place, name), what) for what, name in names.items())
+        known = self.schemas.overloads(op)
+        if not known:
+            self.report(place, f"the installed PyTorch has no op '{op}'", did_you_mean(op, self.schemas.ops))
+            return False
+        if overload.name not in known:
+            self.report(place, f"op '{op}' has no overload '{overload.name}'", did_you_mean(overload.name, known))
+            return False
+        reason = self.schemas.signature(op, overload.name).uncastable()
+        if reason is not None:
+            what, remedy = reason
+            self.report(place, f"overload '{overload.name}' of op '{op}' {what}", remedy)
+        return reason is None
+
+    def check_rule(self, rule: Rule, place: Node) -> bool:
+        """Report a category that the overload cannot have. Return whether the rule is valid."""
+        name, category = f"'{rule.schema_name}'", rule.category.value
+        if rule.category is Category.BANNED and rule.message is None:
+            self.report(
+                place,
+                f"op '{rule.op}' is banned without a message",
+                "add a 'message' that names the op to call instead",
+            )
+            return False
+        if rule.category is Category.INPUT_DTYPE and rule.note is None:
+            self.report(place, f"op '{rule.op}' is input_dtype without a note", "write {as: input_dtype, note: why}")
+            return False
+        if self.schemas.release not in rule.torch:
+            return True
+        signature, target = self.schemas.signature(rule.op, rule.overload.name), rule.overload.dtype_overload
+        obstacle = signature.obstacle(rule.category)
+        if rule.category is Category.FP32_APPEND_DTYPE and not (
+            target in self.schemas.overloads(rule.op)
+            and signature.is_followed_by_dtype(self.schemas.signature(rule.op, target))
+        ):
+            given = "no dtype_overload" if target is None else f"the dtype_overload '{target}'"
+            obstacle = f"has {given}", "name the overload that takes the same arguments and then a dtype"
+        if obstacle is not None:
+            what, remedy = obstacle
+            self.report(place, f"{name} cannot be {category}: it {what}", remedy)
+        return obstacle is None

@@ -1,21 +1,18 @@
 """The operator schemas of the installed PyTorch, read from files of its wheel without importing it.
 
-The recorded releases show where PyTorch registers autocast kernels.
+The recorded releases show which overloads PyTorch casts.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
-from .categories import DEFAULT, FUNCTIONAL, VIEW, Category, Signature, join_name
-from .model import Rule
+from .categories import DEFAULT, FUNCTIONAL, VIEW, Signature, join_name
 from .versions import Version
 from .yaml_nodes import LOADER
 
@@ -26,23 +23,10 @@ _FUNC = re.compile(r"^- func: ((\w+)(?:\.(\w+))?\(.*)$", re.MULTILINE)
 _AUTOCAST_KEY = re.compile(r"^ *(Autocast\w+),", re.MULTILINE)
 
 
-class Record(NamedTuple):
-    """A recorded release of PyTorch: the categories of each overload ("pow.Scalar") by device."""
-
-    number: Version
-    ops: dict[str, dict[str, str]]
-
-
-def read_records(path: Path) -> list[Record]:
-    """Return the recorded releases. In the file, the first one is complete, and each later one lists only changes."""
-    records: list[Record] = []
-    ops: dict[str, dict[str, str]] = {}
-    for name, release in yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER).items():
-        changed = {op: row if isinstance(row, dict) else {} for op, row in release.get("ops", {}).items()}
-        major, minor = name.removeprefix("torch-").split(".")
-        ops = {**ops, **changed}
-        records.append(Record((int(major), int(minor)), ops))
-    return records
+def cast_overloads(path: Path) -> set[str]:
+    """Return the overloads ("pow.Scalar") that a recorded release casts on any device."""
+    releases = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER).values()
+    return {name for release in releases for name, row in release.get("ops", {}).items() if isinstance(row, dict)}
 
 
 class Schemas:
@@ -53,11 +37,11 @@ class Schemas:
         text: str,
         release: Version,
         autocast_keys: Iterable[str] = (),
-        history: Sequence[Record] = (),
+        cast_by_torch: Collection[str] = (),
         torch: object = None,
     ) -> None:
         self.release = release
-        self.history = history
+        self._cast_by_torch = cast_by_torch
         self.torch = torch  # the package, or None if it is not imported
         self.autocast_keys = tuple(autocast_keys)
         self._schemas: dict[str, dict[str, str]] = {}
@@ -68,7 +52,7 @@ class Schemas:
 
     @classmethod
     def installed(cls, torch: object = None) -> "Schemas":
-        """Read the schemas of the installed PyTorch, and the recorded releases.
+        """Read the schemas of the installed PyTorch, and the overloads that a recorded release casts.
 
         Args:
             torch: The package, if the caller has imported it. Public names of ops are looked up in it.
@@ -80,7 +64,9 @@ class Schemas:
         major, minor = version("torch").split(".")[:2]
         header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
         keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8"))
-        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_records(RELEASES), torch)
+        return cls(
+            packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, cast_overloads(RELEASES), torch
+        )
 
     def overloads(self, op: str) -> list[str]:
         """Return the names of an op's overloads. The list is empty if this release does not have the op."""
@@ -110,13 +96,3 @@ class Schemas:
             any(argument.type == OptionalType(dtype) for argument in arguments),
             bool(arguments) and arguments[-1].type == dtype,
         )
-
-    def may_keep_kernel(self, rule: Rule) -> bool:
-        """Return whether a recorded release in the rule's range has a kernel for it, or no such release is recorded."""
-        records = [record.ops.get(rule.schema_name, {}) for record in self.history if record.number in rule.torch]
-        return not records or any(row.get(rule.device) == Category.STOCK.value for row in records)
-
-    @cached_property
-    def _cast_by_torch(self) -> set[str]:
-        """The overloads that a recorded release casts on any device."""
-        return {name for record in self.history for name, row in record.ops.items() if row}

@@ -5,13 +5,9 @@ from types import SimpleNamespace
 
 from codegen.model import Policy
 from codegen.parse import read_policy
-from codegen.schemas import Record, Schemas
+from codegen.schemas import Schemas
 from codegen.yaml_nodes import PolicyError
 
-# In this torch some ops have their own kernels, and one op that returns a view is cast.
-_DEVICES = ("cuda", "xla", "npu", "cpu")
-_KEPT = ("bend", "fold", "size", "tally", "bend.dim", "fold.dim", "size.dim", "tally.dim")
-_ROWS = {**dict.fromkeys(_KEPT, dict.fromkeys(_DEVICES, "stock")), "unfold": {"cpu": "fp32"}}
 _TENSOR = SimpleNamespace(bend=None, fold=None)
 _FUNCTIONS = ("Origami", "bend", "count", "fold", "join", "size", "sway", "tally", "unfold")
 
@@ -36,7 +32,7 @@ SCHEMAS = Schemas(
 """,
     (2, 9),
     ("AutocastCPU", "AutocastCUDA", "AutocastPrivateUse1", "AutocastXLA"),
-    history=[Record((2, 9), _ROWS)],
+    cast_by_torch=["unfold"],  # which returns a view
     torch=SimpleNamespace(**dict.fromkeys(_FUNCTIONS), Tensor=_TENSOR),
 )
 
