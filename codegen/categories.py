@@ -52,18 +52,14 @@ class Signature:
         """Return whether another overload has the same arguments and then a dtype."""
         return longer.ends_with_dtype and longer.arguments[:-1] == self.arguments
 
-    def uncastable(self) -> tuple[str, str] | None:
-        """Return why no category can cast the overload, and a remedy; None if one can."""
+    def obstacle(self, category: Category | None) -> tuple[str, str] | None:
+        """Return why a category (None: each, and "unlisted") cannot cast the overload, and a remedy; None if it can."""
         if self.variant == VIEW:  # for example squeeze, or reshape if it does not copy
             return "can return a view of its argument, and a cast would break that aliasing", "remove it"
         if self.variant != FUNCTIONAL:
             return f"is the {self.variant} variant", "name a functional overload"
-        return None if self.tensors else ("accepts no tensor", "remove the rule")
-
-    def obstacle(self, category: Category | None) -> tuple[str, str] | None:
-        """Return why a category (None: "unlisted") cannot cast the overload, and a remedy; None if it can."""
-        if (reason := self.uncastable()) is not None:
-            return reason
+        if not self.tensors:
+            return "accepts no tensor", "remove the rule"
         if category is Category.FP32_SET_OPT_DTYPE and not self.takes_optional_dtype:
             return "has no optional dtype argument", "use fp32"
         if category is Category.PROMOTE and self.tensors < 2:

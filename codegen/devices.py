@@ -18,17 +18,13 @@ class DeviceReader(CastReader):
     def __init__(self, schemas: Schemas) -> None:
         super().__init__()
         self.schemas = schemas
-        self.meant: list[str] = []  # the correct names of misspelled devices
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
         names = [key.value for key, _ in entries]
-        devices = [self.read_device(key, value, names) for key, value in entries]
-        # Devices with a problem are included, with the correct name of each as well. Otherwise each op that names
-        # such a device would be reported.
-        self.like = dict.fromkeys([*self.meant, *names])
-        self.like.update((device.name, device.like) for device in devices if device is not None)
-        return [device for device in devices if device is not None]
+        devices = [device for key, value in entries if (device := self.read_device(key, value, names)) is not None]
+        self.like = {device.name: device.like for device in devices}
+        return devices
 
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
@@ -46,15 +42,12 @@ class DeviceReader(CastReader):
             remedy = f"rename it to '{device}', or to '{device}_...' if the policy has '{device}'"
             remedy += "; for a backend outside of PyTorch, add the key 'backend' with the source of its rules"
             self.report(key, what, remedy)
-            self.meant.append(device)
-            name = None
         texts = self.texts(fields["lower_precision"], "lower_precision")
         dtypes = [dtype.value for dtype in texts if self.name(dtype, "dtype", DTYPES)]
         like = self.name(fields.get("like"), "device", names)
         if like is not None and like not in names[: names.index(key.value)]:
             what = f"like: expected a device that is listed above '{key.value}', got '{like}'"
             self.report(fields["like"], what, f"move '{like}' up, or name a device above")
-            like = None
         if "except" in fields:
             self.exceptions[key.value] = self.read_exceptions(key, fields["except"], "like" in fields)
         cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]

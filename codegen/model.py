@@ -134,12 +134,6 @@ class Policy:
     documents: tuple[DocumentList, ...] = ()
     composites: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def cited(self, note: str) -> str:
-        """Return a note with the titles of documents instead of their keys."""
-        for document in dict.fromkeys(list_.document for list_ in self.documents):
-            note = note.replace(document.name, document.title)
-        return note
-
     def spell(self, devices: tuple[str, ...]) -> str:
         """Return a short form of a set of devices. A device is in the set if the device that it is like is in it.
 

@@ -41,11 +41,11 @@ class _PolicyParser(DeviceReader):
             return None
         devices = self.read_devices(fields["devices"])
         sentences = self.read_categories(fields["categories"])
-        ops = self.read_ops(fields["ops"]) if self.like else []
-        policy = Policy(tuple(devices), sentences, tuple(ops))
-        if self.problems:  # the checks below would report an omitted op wherever it is named
-            return policy
-        by_name = {op.name: op for op in ops}
+        # After a problem, each name of an omitted device or op would be reported as well.
+        by_name = {} if self.problems else {op.name: op for op in self.read_ops(fields["ops"])}
+        if self.problems:
+            return None
+        policy = Policy(tuple(devices), sentences, tuple(by_name.values()))
         self.check_exceptions(policy)
         if "documents" in fields:
             lists = read_documents(self, fields["documents"], {device.name: device for device in devices}, by_name)
@@ -53,10 +53,9 @@ class _PolicyParser(DeviceReader):
         if "composites" in fields:
             entries = list(self.entries(fields["composites"], "composites"))
             self.check_public([name for name, _ in entries])
-            parts = [
-                (name.value, read_ops(self, self.texts(node, f"'{name.value}'"), by_name)) for name, node in entries
-            ]
-            policy = replace(policy, composites=tuple(parts))
+            texts = {name.value: self.texts(node, f"'{name.value}'") for name, node in entries}
+            parts = tuple((name, read_ops(self, ops, by_name)) for name, ops in texts.items())
+            policy = replace(policy, composites=parts)
         return policy
 
     def read_categories(self, node: Node) -> dict[Category, str]:
@@ -125,7 +124,8 @@ class _PolicyParser(DeviceReader):
                 rule = Rule(key.value, overload, device, category, torch, cast.note or overload.note)
                 if category is Category.BANNED:
                     rule = replace(rule, message=message)
-                if not torch.empty and self.check_rule(rule, cast.node):
+                if not torch.empty:
+                    self.check_rule(rule, cast.node)
                     yield rule
 
     def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload | None]]:
@@ -171,36 +171,28 @@ class _PolicyParser(DeviceReader):
         if overload.name not in known:
             self.report(place, f"op '{op}' has no overload '{overload.name}'", did_you_mean(overload.name, known))
             return False
-        reason = self.schemas.signature(op, overload.name).uncastable()
+        reason = self.schemas.signature(op, overload.name).obstacle(None)
         if reason is not None:
             what, remedy = reason
             self.report(place, f"overload '{overload.name}' of op '{op}' {what}", remedy)
         return reason is None
 
-    def check_rule(self, rule: Rule, place: Node) -> bool:
-        """Report a category that the overload cannot have. Return whether the rule is valid."""
-        name, category = f"'{rule.schema_name}'", rule.category.value
+    def check_rule(self, rule: Rule, place: Node) -> None:
+        """Report a category that the overload cannot have."""
         if rule.category is Category.BANNED and rule.message is None:
-            self.report(
-                place,
-                f"op '{rule.op}' is banned without a message",
-                "add a 'message' that names the op to call instead",
-            )
-            return False
-        if rule.category is Category.INPUT_DTYPE and rule.note is None:
+            remedy = "add a 'message' that names the op to call instead"
+            self.report(place, f"op '{rule.op}' is banned without a message", remedy)
+        elif rule.category is Category.INPUT_DTYPE and rule.note is None:
             self.report(place, f"op '{rule.op}' is input_dtype without a note", "write {as: input_dtype, note: why}")
-            return False
-        if self.schemas.release not in rule.torch:
-            return True
-        signature, target = self.schemas.signature(rule.op, rule.overload.name), rule.overload.dtype_overload
-        obstacle = signature.obstacle(rule.category)
-        if rule.category is Category.FP32_APPEND_DTYPE and not (
-            target in self.schemas.overloads(rule.op)
-            and signature.is_followed_by_dtype(self.schemas.signature(rule.op, target))
-        ):
-            given = "no dtype_overload" if target is None else f"the dtype_overload '{target}'"
-            obstacle = f"has {given}", "name the overload that takes the same arguments and then a dtype"
-        if obstacle is not None:
-            what, remedy = obstacle
-            self.report(place, f"{name} cannot be {category}: it {what}", remedy)
-        return obstacle is None
+        elif self.schemas.release in rule.torch:
+            signature, target = self.schemas.signature(rule.op, rule.overload.name), rule.overload.dtype_overload
+            obstacle = signature.obstacle(rule.category)
+            if rule.category is Category.FP32_APPEND_DTYPE and not (
+                target in self.schemas.overloads(rule.op)
+                and signature.is_followed_by_dtype(self.schemas.signature(rule.op, target))
+            ):
+                given = "no dtype_overload" if target is None else f"the dtype_overload '{target}'"
+                obstacle = f"has {given}", "name the overload that takes the same arguments and then a dtype"
+            if obstacle is not None:
+                what, remedy = obstacle
+                self.report(place, f"'{rule.schema_name}' cannot be {rule.category.value}: it {what}", remedy)

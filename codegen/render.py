@@ -61,13 +61,16 @@ def environment() -> Environment:
 
 
 def cited(policy: Policy) -> Policy:
-    """Return the policy with the titles of documents in its notes."""
+    """Return the policy with the titles of documents instead of their keys in its notes."""
+    documents = dict.fromkeys(list_.document for list_ in policy.documents)
 
     def cite(rule: Rule) -> Rule:
-        return replace(rule, note=policy.cited(rule.note)) if rule.note else rule
+        note = rule.note
+        for document in documents:
+            note = note and note.replace(document.name, document.title)
+        return replace(rule, note=note)
 
-    ops = (replace(op, rules=tuple(map(cite, op.rules))) for op in policy.ops)
-    return replace(policy, ops=tuple(ops))
+    return replace(policy, ops=tuple(replace(op, rules=tuple(map(cite, op.rules))) for op in policy.ops))
 
 
 def cpp_string(text: str | None) -> str:

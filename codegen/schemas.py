@@ -6,9 +6,9 @@ The recorded releases show which overloads PyTorch casts.
 import re
 from collections.abc import Collection, Iterable
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
+import torchgen
 import yaml
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
@@ -19,14 +19,7 @@ from .yaml_nodes import LOADER
 RELEASES = Path(__file__).parents[1] / "python" / "polycast" / "policy" / "releases.yaml"
 
 _FUNC = re.compile(r"^- func: ((\w+)(?:\.(\w+))?\(.*)$", re.MULTILINE)
-
 _AUTOCAST_KEY = re.compile(r"^ *(Autocast\w+),", re.MULTILINE)
-
-
-def cast_overloads(path: Path) -> set[str]:
-    """Return the overloads ("pow.Scalar") that a recorded release casts on any device."""
-    releases = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER).values()
-    return {name for release in releases for name, row in release.get("ops", {}).items() if isinstance(row, dict)}
 
 
 class Schemas:
@@ -57,16 +50,13 @@ class Schemas:
         Args:
             torch: The package, if the caller has imported it. Public names of ops are looked up in it.
         """
-        spec = find_spec("torchgen")
-        assert spec is not None  # because torchgen is imported above
-        assert spec.origin is not None
-        packaged = Path(spec.origin).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
+        root = Path(torchgen.__file__).parent
+        schemas = (root / "packaged" / "ATen" / "native" / "native_functions.yaml").read_text(encoding="utf-8")
+        header = (root.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h").read_text(encoding="utf-8")
+        records = yaml.load(RELEASES.read_text(encoding="utf-8"), Loader=LOADER).values()
+        cast = {name for record in records for name, row in record.get("ops", {}).items() if isinstance(row, dict)}
         major, minor = version("torch").split(".")[:2]
-        header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
-        keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8"))
-        return cls(
-            packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, cast_overloads(RELEASES), torch
-        )
+        return cls(schemas, (int(major), int(minor)), _AUTOCAST_KEY.findall(header), cast, torch)
 
     def overloads(self, op: str) -> list[str]:
         """Return the names of an op's overloads. The list is empty if this release does not have the op."""

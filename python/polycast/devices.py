@@ -38,7 +38,6 @@ class DeviceType:
     # Whether the backend is not in PyTorch's repository. Its kernels are overridden only on request, after the backend
     # is loaded. If it has registered no fallback by then, polycast registers one.
     is_out_of_tree = False
-    rules_are_a_guess = False  # whether the policy lacks a device of this name
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -49,11 +48,6 @@ class DeviceType:
         if self.name not in DEVICES or device_type_of(self.name) != self.name:
             raise unknown(self.name, device_types())
         return self.name
-
-    @property
-    def has_own_kernels(self) -> bool:
-        """Whether the backend registered autocast kernels. The answer is valid only while ours are not installed."""
-        return any(name.startswith("aten::") for name in registrations_for(DEVICES[self.rules].dispatch_key))
 
     @property
     def is_here(self) -> bool:
@@ -90,10 +84,6 @@ class PrivateUse1(OutOfTree):
     @property
     def rules(self) -> str:
         return self.name if self.name in PRIVATE else PRIVATEUSE1
-
-    @property
-    def rules_are_a_guess(self) -> bool:  # type: ignore[override]
-        return self.rules == PRIVATEUSE1
 
     def check_region(self) -> None:
         if not hasattr(torch, self.name):
@@ -202,22 +192,19 @@ def current() -> str:
     return XLA_TYPE if facts_of(XLA_TYPE).is_here else HOST
 
 
-def check_like(device_type: str, like: str | None) -> None:
-    """Raise a ValueError if a backend cannot have the rules of the device ``like``."""
-    device = device_of(device_type)
-    if like not in (None, device, DEVICES_LIKE[device]):
-        raise ValueError(
-            f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; to use other rules, "
-            "add the device to policy.yaml"
-        )
+def own_kernels(device_type: str) -> list[str]:
+    """Return why the autocast kernels of a backend that policy.yaml does not list are not replaced, if it has any.
 
-
-def own_kernels_stay(device_type: str) -> str:
-    """Return the reason why the kernels of a backend that policy.yaml does not list are not replaced."""
-    return (
+    The result is valid only while our kernels are not installed.
+    """
+    if device_of(device_type) != PRIVATEUSE1 or not any(
+        name.startswith("aten::") for name in registrations_for(DEVICES[PRIVATEUSE1].dispatch_key)
+    ):
+        return []
+    return [
         f"{device_type} has autocast kernels of its own, and policy.yaml has no rules for it, so its regions run its "
         f"own; to override them, call polycast.install('{device_type}', like='{DEVICES_LIKE[PRIVATEUSE1]}')"
-    )
+    ]
 
 
 def parse_device_type(device: str | torch.device) -> str:

@@ -37,6 +37,7 @@ from polycast import cast_cache, policy
 from polycast._extension import (
     BUILD,
     DEVICES,
+    DEVICES_LIKE,
     install_kernels,
     installed_kernels,
     refresh_kernels,
@@ -49,17 +50,16 @@ from polycast.devices import (
     CHECKPOINTS,
     LATE,
     PRIVATEUSE1,
-    check_like,
     device_of,
     device_type_of,
     facts_of,
-    own_kernels_stay,
+    own_kernels,
     parse_device_type,
     served,
 )
 from polycast.scope import checkpoint, compiled_code, process
 from polycast.scope.handle import Handle
-from polycast.torch_internals import disabled
+from polycast.torch_internals import disabled, dynamo
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 _TAG = "polycast:"
@@ -170,25 +170,29 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
         True
     """
     types = [parse_device_type(device) for device in devices] or served()
-    names = [device_of(device_type) for device_type in types]
     for device_type in types:
-        check_like(device_type, like)
-    handle, left = _handle(), list[str]()
+        device = device_of(device_type)
+        if like not in (None, device, DEVICES_LIKE[device]):
+            raise ValueError(
+                f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; to use other "
+                "rules, add the device to policy.yaml"
+            )
+    handle, kept = _handle(), list[str]()
     with changing():
-        for name in names:
+        for name in map(device_of, types):
             for sibling in _SIBLINGS[name]:
                 uninstall_kernels(sibling)
-            facts = facts_of(device_type_of(name))
-            if like is None and facts.rules_are_a_guess:
+            facts, reasons = facts_of(device_type_of(name)), list[str]()
+            if name == PRIVATEUSE1 and like is None:
                 uninstall_kernels(name)  # the kernels that remain are the backend's own
-                if facts.has_own_kernels:
-                    left.append(facts.name)
-                    continue
-            install_kernels(name, facts.is_out_of_tree)
+                reasons = own_kernels(facts.name)
+            if not reasons:
+                install_kernels(name, facts.is_out_of_tree)
+            kept += reasons
         if not devices:
             _late.update(LATE.keys() - sys.modules.keys())
-    for device_type in left:
-        warnings.warn(own_kernels_stay(device_type), stacklevel=2)
+    for reason in kept:
+        warnings.warn(reason, stacklevel=2)
     return handle
 
 
@@ -265,7 +269,7 @@ def changing() -> Iterator[None]:
         with compiled_code.while_nothing_compiles():
             renew_scopes()
         if not was_guarded:
-            compiled_code.free()
+            dynamo().reset()
 
 
 def _follow() -> None:

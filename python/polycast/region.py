@@ -92,8 +92,7 @@ def autocast(
             return CompiledRegion(device_type, dtype, enabled, cache_enabled, digest)  # type: ignore[return-value]
         # torch.compile can trace a call of PyTorch's class, and regions that were made outside of compiled code.
         return StockAutocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
-    made = policy if policy is None or isinstance(policy, Policy) else Policy(policy)
-    region = Region(device_type, dtype, enabled, cache_enabled, made)
+    region = Region(device_type, dtype, enabled, cache_enabled, policy)
     if region._enabled:
         for doubt in _doubts(device_type, device, installation.changes):
             if not is_fake_mode_active():
@@ -146,13 +145,11 @@ def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: 
     """Return the reasons why a region cannot follow the policy. They are found again after each change of kernels."""
     facts = devices.facts_of(device_type)
     doubts = facts.overrides()
-    if device not in installation.installed() and facts.rules_are_a_guess and facts.has_own_kernels:
-        doubts.append(devices.own_kernels_stay(device_type))
-    elif device not in installation.installed():
-        doubts.append(
+    if device not in installation.installed():
+        doubts += devices.own_kernels(device_type) or [
             f"the policy's kernels for {device_type} are not installed, so its regions run PyTorch's kernels; "
             f"call polycast.install('{device_type}')"
-        )
+        ]
     if not facts.is_here:
         doubts.append(
             f"no {device_type} device is available, so autocast('{device_type}') has no effect; pass the device type "

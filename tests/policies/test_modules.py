@@ -129,6 +129,19 @@ def test_a_module_of_any_kind_follows_every_change_of_its_rules(made: Callable[[
         assert kind(module) == BF16
 
 
+class Named(nn.Linear):
+    def forward(self, input: Tensor, **named: int) -> Tensor:  # noqa: A002
+        return super().forward(input) if named else input
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_forward_with_rules_may_have_arguments_of_any_name(compiled: bool) -> None:
+    module = ruled(Named(4, 4))
+    run = torch.compile(module, backend="eager", fullgraph=True) if compiled else module
+    with polycast.autocast("cpu"):
+        assert run(X, module=1, own=2, scope=3, function=4).dtype == HALF
+
+
 class Doubled(nn.Module):
     def forward(self, weight: Tensor) -> Tensor:
         return weight * 2

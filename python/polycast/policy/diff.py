@@ -1,7 +1,6 @@
 """Tables that compare the categories of two policies or releases, with the reasons for differences."""
 
 from collections.abc import Iterable
-from itertools import groupby
 from shutil import get_terminal_size
 from textwrap import fill
 
@@ -11,7 +10,7 @@ from polycast.policy.categories import UNLISTED, VALUES, canonical
 from polycast.policy.from_dict import is_file
 from polycast.policy.op_names import device_named
 from polycast.policy.policy import Policy
-from polycast.policy.releases import ABSENT, Release, find, is_release, releases
+from polycast.policy.releases import ABSENT, Release, find, releases
 from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, split_overload, table_of
 
 BUILT_IN_NAME = "built-in"  # the built-in policy
@@ -26,11 +25,10 @@ _NOTES = {
 def side_of(title: str, rules: Iterable[Rule] = ()) -> Release:
     """Return the built-in rules, overridden by the given ones, in the form of a release, which can be compared."""
     by_key = {rule.key: rule for rule in (*BUILT_IN, *rules)}
-    ops: dict[str, dict[str, str] | str] = {}
-    for key, group in groupby(sorted(by_key.values()), lambda rule: rule.name):
-        ops[key] = {rule.device: rule.category for rule in group}
-    notes = {key: rule.note for key, rule in by_key.items() if rule.note}
-    return Release(title, {}, tuple(DEVICES), ops, {}, notes=notes)
+    ops: dict[str, dict[str, str]] = {}
+    for rule in by_key.values():
+        ops.setdefault(rule.name, {})[rule.device] = rule.category
+    return Release(title, {}, tuple(DEVICES), ops, {key: rule.note for key, rule in by_key.items()})
 
 
 def diff(one: str, other: str, device: str | None = None) -> str:
@@ -66,8 +64,10 @@ def diff(one: str, other: str, device: str | None = None) -> str:
 def _side(name: str) -> Release:
     if name == BUILT_IN_NAME:
         return side_of(name)
-    if is_release(name):  # find() also returns the ops that the installed PyTorch lacks, which Policy(name) omits
-        return find(name)
+    if (
+        release := find(name)
+    ) is not None:  # it also has ops that the installed PyTorch lacks, which Policy(name) omits
+        return release
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; policy files end in .yaml"
         raise ValueError(
@@ -100,6 +100,6 @@ def differences(one: Release, other: Release, device: str | None = None) -> str:
 def _reason(one: Release, other: Release, key: Key) -> str:
     """Return the reasons for the categories of an overload, from both sides and the releases between them."""
     first, last = sorted((one.number, other.number))
-    reasons = [one.notes.get(key), other.notes.get(key)]
+    reasons = [one.reasons.get(key), other.reasons.get(key)]
     reasons += [release.reasons.get(key[0]) for release in releases().values() if first < release.number <= last]
     return " ".join(dict.fromkeys(filter(None, reasons)))

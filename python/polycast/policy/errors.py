@@ -14,10 +14,6 @@ class Problem(NamedTuple):
     what: str
     remedy: str
 
-    def inside(self, file: str, key: str) -> "Problem":
-        """Return the problem for rules that are the value of a key in a file or a dict."""
-        return self._replace(file=file, path=f"{key}.{self.path}")
-
     def __str__(self) -> str:
         """Return the problem as one line, in which characters that cannot be printed are escaped."""
         place = ": ".join(filter(None, (self.file, self.path)))

@@ -50,9 +50,3 @@ def load(path: str | os.PathLike[str]) -> Any:
         what, _, remedy = f"not valid YAML: {cause}".replace("\n", " ").partition("; ")
         remedy = remedy or "correct this line or its indentation"
     raise PolicyError([Problem(file, place, what, remedy)])
-
-
-def save(content: object, path: str | os.PathLike[str]) -> None:
-    """Write a value to a YAML file."""
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
-    Path(path).write_text(text, encoding="utf-8")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -14,17 +14,16 @@ from polycast._suggest import suggestion
 from polycast.policy import op_names
 from polycast.policy.categories import STOCK, UNLISTED, VALUES, canonical, not_a_category
 from polycast.policy.errors import PolicyError, Problem
-from polycast.policy.releases import find, is_release, releases, rows_of
-from polycast.policy.rows import Cell, Row, Rows, overlaid
-from polycast.policy.rules import EVERY, shown
+from polycast.policy.releases import find, releases, rows_of
+from polycast.policy.rules import EVERY, Cell, Row, Rows, overlaid, shown
 
 OTHERS = "others"
 _WRITE = "write one, as in {softmax: fp32} or {softmax: {cuda: fp32}}"
 
 
-def is_file(value: object) -> bool:
+def is_file(value: object) -> TypeGuard[str | os.PathLike[str]]:
     """Return whether a path or a str names a policy file. The file need not exist."""
-    if isinstance(value, str) and canonical(value) not in VALUES and not is_release(value):
+    if isinstance(value, str) and canonical(value) not in VALUES and find(value) is None:
         return value.endswith((".yaml", ".yml")) or os.sep in value or Path(value[:255]).is_file()
     return isinstance(value, os.PathLike)
 
@@ -40,9 +39,11 @@ def rows_from(value: object) -> Rows:
     if value is None:
         return {}
     if isinstance(value, Mapping):
-        return rows_of_dict(value)
-    if isinstance(value, str | os.PathLike) and is_file(value):
-        return rows_of_file(os.fspath(value))
+        return _Reader().read(value)
+    if is_file(value):
+        from polycast.policy.files import load  # imports PyYAML
+
+        return _Reader(os.fspath(value)).read(load(value))
     if not isinstance(value, str | torch.dtype):
         raise TypeError(
             f"rules: expected a mapping, a file, a release, a category or a dtype, got {value!r:.60}; "
@@ -54,45 +55,17 @@ def rows_from(value: object) -> Rows:
         return {EVERY: (Cell(category, f"Policy('{category}')"),) * len(DEVICES_LIKE)}
     if text == STOCK or isinstance(value, torch.dtype):
         raise ValueError("; ".join(not_a_category(text)))
-    if is_release(text):
-        return rows_of(find(text))
+    if (release := find(text)) is not None:
+        return rows_of(release)
     close = suggestion(text, [*VALUES, *NAMES, *releases()])
     remedy = close or "; write a category such as 'fp32', a release such as 'torch-2.12', or the name of a file"
     raise ValueError(f"rules: expected a category, a dtype, a release or a file, got '{text:.60}'{remedy}")
 
 
-def rows_of_file(path: str) -> Rows:
-    """Return the rows of a policy file.
-
-    Raises:
-        PolicyError: If the file cannot be read, or its rules have problems.
-    """
-    from polycast.policy import files  # imports PyYAML
-
-    return rows_of_dict(files.load(path), path)
-
-
-def rows_of_dict(rules: object, file: str = "") -> Rows:
-    """Return the rows of a dict, or of the content of a file.
-
-    Args:
-        rules: The dict, or the content.
-        file: The name of the file; "" for a dict.
-
-    Raises:
-        PolicyError: If the rules have problems.
-    """
-    reader = _Reader(file)
-    rows = reader.policy(rules)
-    if reader.problems:
-        raise PolicyError(reader.problems)
-    return rows
-
-
 class _Reader:
     """A reader that collects problems. Its methods omit each part that has a problem."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str = "") -> None:
         self.problems: list[Problem] = []
         self._file = file
         self._source = file or "Policy"
@@ -100,22 +73,24 @@ class _Reader:
     def report(self, path: str, what: str, remedy: str) -> None:
         self.problems.append(Problem(self._file, path, what, remedy))
 
-    def policy(self, root: object) -> Rows:
-        """Return the rows of a dict or a file. Its rules are under the key `ops` or at the top level."""
+    def read(self, root: object) -> Rows:
+        """Return the rows of a dict or a file, or raise its problems. Its rules are under `ops` or at the top level."""
+        rules, before, rows = root, "", Rows()
+        if isinstance(root, Mapping) and "ops" in root:
+            rules, before = root["ops"], "ops."
+            for key in (key for key in root if key not in ("ops", "models")):
+                self.report(f"{key}", "unknown key next to 'ops'", "if it is an op, move it under 'ops'")
         if isinstance(root, Mapping) and "models" in root:
             remedy = "for a file whose keys are names of modules, call polycast.assign(model, file)"
             self.report("models", "a policy cannot contain rules of modules", remedy)
-            return {}
-        rules, before = root, ""
-        if isinstance(root, Mapping) and "ops" in root:
-            rules, before = root["ops"], "ops."
-            for key in (key for key in root if key != "ops"):
-                self.report(f"{key}", "unknown key next to 'ops'", "if it is an op, move it under 'ops'")
-        if isinstance(rules, Mapping):
-            return self.rows(rules, before)
-        given = "nothing" if rules is None else f"a value of type {_kind(rules)}"
-        self.report(before.rstrip("."), f"expected a mapping from ops to rules, got {given}", _WRITE)
-        return {}
+        elif isinstance(rules, Mapping):
+            rows = self.rows(rules, before)
+        else:
+            given = "nothing" if rules is None else f"a value of type {_kind(rules)}"
+            self.report(before.rstrip("."), f"expected a mapping from ops to rules, got {given}", _WRITE)
+        if self.problems:
+            raise PolicyError(self.problems)
+        return rows
 
     def rows(self, rules: Mapping[Any, object], before: str) -> Rows:
         found: Rows = {}
@@ -130,7 +105,7 @@ class _Reader:
             targets: tuple[str, ...] = (EVERY,) if name == EVERY else op_names.keys_of(name)
             if not targets:
                 self.report(path, *op_names.unknown(name))
-            for target, row in self.castable(targets, casts, named):
+            for target, row in self.castable(targets, casts, named) if targets else ():
                 found[target] = self.joined(found.get(target), row, target, path)
         return found
 
@@ -184,8 +159,6 @@ class _Reader:
 
         It is a problem if a category fits no target, either on all devices or on a device that the value names.
         """
-        if not targets:
-            return []
         categories = [cell and cell.category for cell in row]
         reasons = [[""] * len(row) if key == EVERY else obstacles(key, categories) for key in targets]
         spots = list(zip(DEVICES_LIKE, row, zip(*reasons, strict=True), strict=True))

@@ -16,7 +16,6 @@ from polycast.torch_internals import CustomOpDef, OpOverload, OpOverloadPacket, 
 Op: TypeAlias = str | Callable[..., object]
 
 IMPORT_FIRST = "import the library that registers it first"
-_IDENTIFIER = re.compile(r"\w+", re.ASCII)
 _OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 # PyTorch's modules whose functions have the names of ops, and the prefix of their ops.
 _FUNCTIONS = {
@@ -72,7 +71,7 @@ def keys_of(name: str) -> tuple[str, ...]:
     if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # SiLU runs silu, and LeakyReLU runs leaky_relu
         functions = {name.replace("_", ""): name for name in vars(torch.nn.functional) if not name.endswith("_")}
         place, last = "torch.nn.functional", functions.get(last.lower(), last)
-    if not ops and place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
+    if not ops and place in _FUNCTIONS:
         module, prefix = _FUNCTIONS[place]
         keys = [f"{ATEN}{prefix}{last}"] if hasattr(module, last) else []
     return tuple(key for key in keys if overloads_of(key))

@@ -4,25 +4,30 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeAlias, overload
 from weakref import WeakValueDictionary
 
 import torch
 
-from polycast._extension import DEVICES, KernelPolicy, kernel_policy
+from polycast._extension import DEVICES, DEVICES_LIKE, KernelPolicy, kernel_policy
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED
 from polycast.policy.errors import PolicyError
-from polycast.policy.from_dict import rows_from, rows_of_file
+from polycast.policy.from_dict import rows_from
 from polycast.policy.op_names import Op
-from polycast.policy.rows import Casts, Cell, Row, Rows, content_of, overlaid, written
 from polycast.policy.rules import (
+    ATEN,
     BY_OVERLOAD,
     EVERY,
+    Cell,
+    Row,
+    Rows,
     Rule,
     Rules,
     castable,
     exact_key,
+    overlaid,
     shortened,
     shown,
     split_overload,
@@ -31,6 +36,7 @@ from polycast.policy.rules import (
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
+Casts: TypeAlias = str | dict[str, str]  # the value of an op in a dict of rules
 PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None"
 
 # All policies by id. Equal policies have separate entries, because one of them may be freed first.
@@ -116,7 +122,7 @@ class Policy(Mapping[str, Casts]):
             >>> polycast.Policy.load(path)
             Policy({'softmax': 'fp32'})
         """
-        return cls._with(rows_of_file(os.fspath(path)))
+        return cls(Path(path))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rules to a YAML file, from which :meth:`load` returns an equal policy.
@@ -124,9 +130,10 @@ class Policy(Mapping[str, Casts]):
         Args:
             path: The file to write. An existing file is overwritten.
         """
-        from polycast.policy import files  # imports PyYAML
+        import yaml
 
-        files.save({"ops": self.rules}, path)
+        text = yaml.safe_dump({"ops": self.rules}, sort_keys=False, allow_unicode=True, width=120)
+        Path(path).write_text(text, encoding="utf-8")
 
     @classmethod
     def _with(cls, rows: Rows) -> "Policy":
@@ -135,7 +142,7 @@ class Policy(Mapping[str, Casts]):
         return policy
 
     def _set(self, rows: Rows) -> None:
-        self._rows = rows = shortened(rows, content_of)
+        self._rows = rows = shortened(rows, _content_of)
         content = {key: [cell and cell.category for cell in row] for key, row in rows.items()}
         self._digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
         self._kernels = None
@@ -166,7 +173,11 @@ class Policy(Mapping[str, Casts]):
     @property
     def rules(self) -> dict[str, Casts]:
         """The shortest dict from which an equal policy can be made."""
-        return written(self._rows)
+        names = {key: key.removeprefix(ATEN) for key in self._rows}
+        return {
+            name if name == EVERY or op_names.keys_of(name) == (key,) else key: _value_of(self._rows[key])
+            for key, name in names.items()
+        }
 
     def by_overload(self) -> Rules:
         """Return the rules of each overload on each device. They print as a table."""
@@ -277,8 +288,8 @@ class Policy(Mapping[str, Casts]):
     def __or__(self, other: PolicyLike) -> "Policy":
         """Merge two policies. Rules of the other policy override rules of this one."""
         over = Policy(other)
-        joined = {**self._rows, **{key: overlaid(self._rows.get(key), row) for key, row in over._rows.items()}}
-        rows, laid = dict(joined), Policy._with(joined)
+        rows = {**self._rows, **{key: overlaid(self._rows.get(key), row) for key, row in over._rows.items()}}
+        laid = Policy._with(rows)
         for key in (key for key in self._rows if not over._rows.keys().isdisjoint((EVERY, key.partition(".")[0], key))):
             # A rule of the other policy for a whole op overrides rules of this policy for overloads that it can cast.
             names = castable(key)
@@ -317,6 +328,21 @@ class Policy(Mapping[str, Casts]):
 def key_of(policy: Policy) -> str:
     """Return a digest of the rows of a policy with their sources and notes."""
     return sha256(json.dumps(policy._rows, sort_keys=True).encode()).hexdigest()
+
+
+def _content_of(row: Row) -> tuple[object, ...]:
+    """Return a row without the sources of its cells."""
+    return tuple(cell and cell._replace(source="") for cell in row)
+
+
+def _value_of(row: Row) -> Casts:
+    """Return the value of a row in a dict of rules. It omits devices that inherit their cell."""
+    cells = zip(DEVICES_LIKE, row, strict=True)
+    values = {device: cell.category for device, cell in cells if cell is not None}
+    first, *rest = values.values()
+    if len(values) == len(DEVICES_LIKE) and all(value == first for value in rest):
+        return first
+    return {device: value for device, value in values.items() if value != values.get(DEVICES_LIKE[device] or "")}
 
 
 def _one_category(op: Op, device: str, rules: list[Rule]) -> str:

@@ -1,23 +1,23 @@
 """The recorded releases of PyTorch: the category of each op, and a policy with these categories."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from polycast._extension import DEVICES, DEVICES_LIKE, obstacles, overloads_of
 from polycast._suggest import did_you_mean
 from polycast.policy.categories import STOCK, UNLISTED
-from polycast.policy.rows import Cell, Rows
-from polycast.policy.rules import ATEN, BY_OVERLOAD, Key, exact_key, qualified, split_overload
+from polycast.policy.rules import ATEN, BY_OVERLOAD, Cell, Rows, exact_key, qualified, split_overload
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 INSTALLED = (_MAJOR, _MINOR)  # the installed PyTorch
 RECORDED = Path(__file__).with_name("releases.yaml")
 ABSENT = "absent"
-_NAME = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)
+_NAME = re.compile(r"(torch[-_ ]?)?\d[\w.+]*(?<!\.yaml)(?<!\.yml)", re.ASCII | re.IGNORECASE)
 
 
 class Release(NamedTuple):
@@ -26,15 +26,12 @@ class Release(NamedTuple):
     name: str
     packages: dict[str, str]
     devices: tuple[str, ...]
-    ops: dict[str, dict[str, str] | str]
+    ops: Mapping[str, dict[str, str] | str]
     """By overload, as in "pow.Scalar": the categories by device, or "absent" if the release does not have it."""
-    reasons: dict[str, str]
-    """By overload: why its categories changed in this release."""
-
+    reasons: Mapping[Any, str]
+    """By overload: why its categories changed in this release. For a policy, the notes of its rules by their keys."""
     number: tuple[int, int] = INSTALLED
     """The version, as in (2, 11)."""
-    notes: dict[Key, str] = {}  # noqa: RUF012
-    """The reasons of single rules, for a policy in the form of a release."""
 
     def category(self, overload: str, device: str) -> str:
         """Return the category of an overload on a device, "unlisted", or "absent" if the release does not have it."""
@@ -65,23 +62,19 @@ def releases() -> dict[str, Release]:
     return found
 
 
-def is_release(name: str) -> bool:
-    """Return whether a string names a release of PyTorch, recorded or not. A file name has a suffix.
-
-    Example:
-        >>> from polycast.policy.releases import is_release
-        >>> is_release("torch-2.11"), is_release("torch-2.11.yaml")
-        (True, False)
-    """
-    return _NAME.fullmatch(name) is not None and not name.endswith((".yaml", ".yml"))
-
-
-def find(name: str) -> Release:
-    """Return a recorded release by its name or its number.
+def find(name: str) -> Release | None:
+    """Return a recorded release by its name or its number; None for a string of another form, such as a file name.
 
     Raises:
-        ValueError: If it is not recorded.
+        ValueError: If the release is not recorded.
+
+    Example:
+        >>> from polycast.policy.releases import find
+        >>> find("2.11").name, find("torch-2.11.yaml")
+        ('torch-2.11', None)
     """
+    if _NAME.fullmatch(name) is None:
+        return None
     for known in (name, f"torch-{name}"):
         if known in releases():
             return releases()[known]

@@ -1,7 +1,7 @@
-"""Rules of overloads, names of ops and overloads, and tables."""
+"""Rules of overloads, rows of policies, names of ops and overloads, and tables."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from polycast._extension import DEVICES_LIKE, built_in_rules, obstacles, overloads_of
 from polycast._text_table import lines_of
@@ -43,6 +43,25 @@ def castable(key: str) -> list[str]:
     """Return the dispatcher's names of the overloads to which a row with this key can apply."""
     names, fp32 = overloads_of(key), ["fp32"] * len(DEVICES_LIKE)
     return names if key == EVERY or "." in key else [name for name in names if "" in obstacles(exact_key(name), fp32)]
+
+
+class Cell(NamedTuple):
+    """The category of one device in a row, with its keys in the dict or file, and a reason."""
+
+    category: str
+    source: str
+    note: str = ""
+
+
+# By device, in the order of DEVICES. With None, the row of the next wider key or the next policy applies.
+Row: TypeAlias = tuple[Cell | None, ...]
+# By an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest key applies.
+Rows: TypeAlias = dict[str, Row]
+
+
+def overlaid(under: Row | None, over: Row) -> Row:
+    """Merge two rows. The cells of `over` override those of `under`."""
+    return over if under is None else tuple(high or low for low, high in zip(under, over, strict=True))
 
 
 class Rule(NamedTuple):
@@ -114,17 +133,13 @@ def by_op(cells: Mapping[Key, T]) -> dict[str, dict[str, T]]:
 
 def shortened(rows: Mapping[str, T], content: Callable[[T], object] = lambda row: row) -> dict[str, T]:
     """Return the rows with one row for an op instead of equal rows for all of its overloads."""
-    ops: dict[str, list[str]] = {}
-    for key in [key for key in rows if "." in key]:
-        ops.setdefault(key.partition(".")[0], []).append(key)
-    short = dict(rows)
-    for op, (first, *rest) in ops.items():
-        wide = content(rows[op]) if op in rows else content(rows[first])
-        if any(content(rows[key]) != wide for key in (first, *rest)):
-            continue
-        if op in rows:
-            short = {key: row for key, row in short.items() if key not in (first, *rest)}
-        elif {first, *rest} == {*map(exact_key, castable(op))}:
-            # The row of the op replaces the row of its first overload.
-            short = {op if key == first else key: row for key, row in short.items() if key not in rest}
+    ops: dict[str, dict[str, T]] = {}
+    for key, row in rows.items():
+        ops.setdefault(key.partition(".")[0], {})[key] = row
+    short: dict[str, T] = {}
+    for op, own in ops.items():
+        first, *rest = own.values()
+        is_whole = op in own or own.keys() == {*map(exact_key, castable(op))}
+        is_equal = is_whole and all(content(row) == content(first) for row in rest)
+        short.update({op: own.get(op, first)} if is_equal else own)
     return short

@@ -102,7 +102,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     _check_model(model)
     modules = dict(model.named_modules(remove_duplicate=False))
     file = ""
-    if isinstance(rules, str | os.PathLike) and is_file(rules):
+    if is_file(rules):
         from polycast.policy.files import load  # imports PyYAML
 
         file = os.fspath(rules)
@@ -130,17 +130,18 @@ def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -
     many: dict[nn.Module, Policy | None] = {}
     single: dict[nn.Module, Policy | None] = {}
     for key, value in rules.items():
-        text = module_keys.text_of(key, modules)
-        is_pattern = module_keys.is_pattern(key, modules)
+        text = module_keys.text_of(key, modules) or "''"
         try:
-            names = module_keys.names_of(key, modules)
+            names, is_pattern = module_keys.select(key, modules)
             policy = None if value is None else Policy(value)
             names = names if policy is None else _with_forward(names, modules, is_pattern=is_pattern)
         except PolicyError as error:
-            problems += [each if each.file else each.inside(file, text or "''") for each in error.problems]
+            problems += [
+                each if each.file else each._replace(file=file, path=f"{text}.{each.path}") for each in error.problems
+            ]
         except (ValueError, TypeError) as error:
             what, _, remedy = str(error).partition("; ")
-            problems.append(Problem(file, text or "''", what, remedy))
+            problems.append(Problem(file, text, what, remedy))
         else:
             (many if is_pattern else single).update((modules[name], policy) for name in names)
     chosen = {**many, **single}

@@ -28,7 +28,7 @@ def keep_policies(module: ModuleType, undo: Undo) -> None:
         plain = getattr(module, name)
 
         @wraps(plain)
-        def without_reentrant(function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+        def without_reentrant(function: Callable[..., object], /, *args: Any, **kwargs: Any) -> Any:
             return plain(_bound(function), *args, **kwargs)
 
         replace(module, name, without_reentrant, undo)

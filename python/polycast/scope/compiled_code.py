@@ -21,13 +21,7 @@ import torch
 
 from polycast._extension import enter_region, enter_scope, is_in_force, keep_id_in_force, leave_scope
 from polycast._replaced import Undo, replace
-from polycast.torch_internals import (
-    compile_lock,
-    dynamo,
-    dynamo_translator,
-    guard_manager_class,
-    unsupported,
-)
+from polycast.torch_internals import compile_lock, dynamo, guard_manager_class
 
 # The calls that dynamo records in its graphs: see `allow_scopes`.
 _CALLS: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scope)
@@ -58,12 +52,6 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
     replace(manager, "compile_check_fn", compile_check_fn, undo)
 
 
-def break_graph(what: str) -> None:
-    """Break the graph if dynamo traces in this thread."""
-    if dynamo_translator() is not None:
-        raise unsupported(f"{what}; make it inside, or decorate a function with it")
-
-
 def is_guarding() -> bool:
     """Return whether newly compiled code has the guard on the scope."""
     return dynamo() is None or guard_manager_class().compile_check_fn.__module__ == __name__
@@ -72,12 +60,6 @@ def is_guarding() -> bool:
 def while_nothing_compiles() -> AbstractContextManager[object]:
     """Return a context in which no other thread compiles."""
     return compile_lock() or nullcontext()
-
-
-def free() -> None:
-    """Free all compiled code. No other thread may run compiled code during the call."""
-    if dynamo() is not None:
-        dynamo().reset()
 
 
 def _release_in_child() -> None:

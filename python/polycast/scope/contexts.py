@@ -11,8 +11,15 @@ from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class
 from polycast._dtypes import dtype_of
 from polycast._extension import enter_owner, enter_region, leave_owner, leave_scope, region_guard
 from polycast.policy.policy import Policy, PolicyLike
-from polycast.scope import compiled_code, scopes
-from polycast.torch_internals import enter_autocast, exit_autocast, function_modes, uncompiled
+from polycast.scope import scopes
+from polycast.torch_internals import (
+    dynamo_translator,
+    enter_autocast,
+    exit_autocast,
+    function_modes,
+    uncompiled,
+    unsupported,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,8 +72,9 @@ class Region(StockAutocast):
     @property
     def _cache_enabled(self) -> bool:
         """The attribute that dynamo reads at a region. Dynamo cannot trace a policy, so the graph breaks there."""
-        if self.policy is not None:
-            compiled_code.break_graph("enters a region with a policy that was made outside of compiled code")
+        if self.policy is not None and dynamo_translator() is not None:
+            what = "enters a region with a policy that was made outside of compiled code"
+            raise unsupported(f"{what}; make it inside, or decorate a function with it")
         enabled: bool = self.__dict__["_cache_enabled"]
         return enabled
 

@@ -20,7 +20,7 @@ from weakref import ref
 import torch
 from torch import nn
 
-from polycast._extension import enter_scope, leave_scope, policy_guard
+from polycast._extension import policy_guard
 from polycast.policy.policy import Policy
 from polycast.scope import scopes
 from polycast.torch_internals import inlined, is_fx_tracing, is_jit_tracing, tree_leaves
@@ -53,7 +53,7 @@ class Bound:
         self.own = own
         """The ``forward`` that the module itself had before."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._function(self._module(), self.own, *args, **kwargs)
 
     @property
@@ -64,7 +64,7 @@ class Bound:
     def __func__(self) -> Callable[..., Any]:
         function, own = self._function, self.own
 
-        def forward(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        def forward(module: nn.Module, /, *args: Any, **kwargs: Any) -> Any:
             return function(module, own, *args, **kwargs)
 
         return forward
@@ -87,7 +87,7 @@ class Bound:
 
 
 @inlined
-def _run(module: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
+def _run(module: Any, own: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call ``own``, or the ``forward`` of the module's class, under the module's rules."""
     if module is None:
         raise ReferenceError("the module of this forward was deleted; keep a reference to the module")
@@ -96,12 +96,7 @@ def _run(module: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
     if rules is None:  # the rules were removed, but the caller still has this forward
         return forward(*args, **kwargs)
     if torch.compiler.is_compiling():
-        scope = scopes.keep_scope_in(scopes.MODULE, rules.digest)
-        enter_scope(scope)
-        try:
-            return forward(*args, **kwargs)
-        finally:
-            leave_scope()
+        return scopes.run_in(scopes.keep_scope_in(scopes.MODULE, rules.digest), forward, *args, **kwargs)
     if is_jit_tracing():
         raise _lost("torch.jit.trace makes code that casts by TorchScript's own lists", module)
     if is_fx_tracing() and any(isinstance(leaf, torch.fx.Proxy) for leaf in tree_leaves((args, kwargs))):

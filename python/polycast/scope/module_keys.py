@@ -27,19 +27,13 @@ def text_of(key: object, modules: Modules) -> str:
     return key if isinstance(key, str) else f"<{type(key).__name__}>"
 
 
-def is_pattern(key: object, modules: Modules) -> bool:
-    """Return whether a key can match many modules. A key for one module overrides such a key."""
-    if isinstance(key, str):
-        return key.startswith(PATTERN) or (key not in modules and _GLOB.search(key) is not None)
-    return isinstance(key, type)
-
-
-def names_of(key: object, modules: Modules) -> list[str]:
-    """Return the names of the modules that a key matches.
+def select(key: object, modules: Modules) -> tuple[list[str], bool]:
+    """Return the names of the modules that a key matches, and whether it can match many modules.
 
     Raises:
         ValueError: If it matches none.
     """
+    many = isinstance(key, type)
     if isinstance(key, nn.Module):
         found = [name for name, module in modules.items() if module is key]
         missing = f"this {type(key).__name__} is not a module of the model; pass the model that it is in"
@@ -54,14 +48,14 @@ def names_of(key: object, modules: Modules) -> list[str]:
         )
     elif key in modules:
         found, missing = [key], ""
-    elif is_pattern(key, modules):
-        found = [name for name in modules if _matches(key, name)]
+    elif key.startswith(PATTERN) or _GLOB.search(key):
+        many, found = True, [name for name in modules if _matches(key, name)]
         missing = "matches no module of the model; a pattern must match a whole name"
     else:
         found, missing = [], f"the model has no module '{key}'; {_remedy(key, modules)}"
     if not found:
         raise ValueError(missing)
-    return found
+    return found, many
 
 
 def _matches(pattern: str, name: str) -> bool:

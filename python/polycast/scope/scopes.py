@@ -42,7 +42,7 @@ def over(policy: Policy) -> AbstractContextManager[object]:
 
 
 @inlined
-def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+def run_in(scope: Held, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
     """Call a function in a scope, and return its result."""
     if torch.compiler.is_compiling():
         kept = scope if isinstance(scope, int) else keep_scope_of(scope)  # before `enter_scope`: see `allow_scopes`
