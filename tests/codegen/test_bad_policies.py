@@ -43,7 +43,6 @@ SOUND = {
     "a category elsewhere": "turn: {cast: [{torch: '>=2.10', as: promote}, fp32], overloads: [by], public: [torch]}",
     "an overload of another release": "void: {cast: fp32, overloads: [{new: {torch: '>=2.10'}}], public: [torch.new]}",
     "a view that torch itself casts": "unfold: {cast: {cpu: fp32}, public: [torch.unfold]}",
-    "stock in another release": "unfold: {cast: {xla: [{as: stock, torch: '>=2.10'}, fp32]}, public: [torch.unfold]}",
 }
 
 

@@ -47,11 +47,6 @@ def _bytes(files: dict[str, str]) -> dict[str, bytes | None]:
     return {**folders, **{name: text.encode() for name, text in files.items()}}
 
 
-def test_a_new_folder_is_created_with_its_parents(tmp_path: Path) -> None:
-    assert write(OLD, tmp_path / "some" / "where") == (["a.txt", "deep/b.txt", "deep/stale.txt"], [])
-    assert _content(tmp_path / "some" / "where") == _bytes(OLD)
-
-
 def test_changed_files_are_written_stale_ones_removed_and_unchanged_ones_keep_their_time(folder: Path) -> None:
     assert write(OLD, folder) == ([], [])
     assert write(NEW, folder) == (["deep/b.txt", "new/c.txt"], ["deep/stale.txt"])

@@ -98,7 +98,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a number": lambda: Policy(3),
     # Files of rules
     "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {as: fp32}}"),
-    "file: rules that disagree": lambda: load("ops:\n  softmax: fp32\n  torch.softmax: input_dtype"),
     "file: more than rules": lambda: load("ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
     "file: rules for modules": lambda: load("ops: {softmax: fp32}\nmodels: {Net: {norm: {linear: fp32}}}"),
     "file: a list of rules": lambda: load("ops: [softmax]"),
@@ -158,7 +157,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     "diff: no name": lambda: diff("built-in", "zzz"),
     "diff: a misspelt device": lambda: diff("built-in", "torch-2.11", "cudda"),
     "diff: a device without a record": lambda: diff("built-in", "torch-2.11", "xla"),
-    "diff: a missing file": lambda: diff("built-in", "no.yaml"),
 }
 
 

@@ -64,9 +64,7 @@ def diff(one: str, other: str, device: str | None = None) -> str:
 def _side(name: str) -> Release:
     if name == BUILT_IN_NAME:
         return side_of(name)
-    if (
-        release := find(name)
-    ) is not None:  # it also has ops that the installed PyTorch lacks, which Policy(name) omits
+    if (release := find(name)) is not None:  # it has the ops that Policy(name) omits: the installed PyTorch lacks them
         return release
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; policy files end in .yaml"
