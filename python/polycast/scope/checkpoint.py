@@ -5,7 +5,7 @@ call, so replacing them there is enough.
 """
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -36,9 +36,4 @@ def keep_policies(module: ModuleType, undo: Undo) -> None:
 
 def _bound(function: Callable[..., object]) -> Callable[..., object]:
     """Return a function that always runs in the scope that this thread is in now."""
-    held = scopes.held()
-
-    def run(*args: Any, **kwargs: Any) -> object:
-        return scopes.run_in(held, function, *args, **kwargs)
-
-    return run
+    return partial(scopes.run_in, scopes.held(), function)
