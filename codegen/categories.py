@@ -48,10 +48,6 @@ class Signature:
     takes_optional_dtype: bool
     ends_with_dtype: bool
 
-    def is_followed_by_dtype(self, longer: "Signature") -> bool:
-        """Return whether another overload has the same arguments and then a dtype."""
-        return longer.ends_with_dtype and longer.arguments[:-1] == self.arguments
-
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
         """Return why a category (None: each, and "unlisted") cannot cast the overload, and a remedy; None if it can."""
         if self.variant == VIEW:  # for example squeeze, or reshape if it does not copy

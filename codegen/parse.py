@@ -187,12 +187,11 @@ class _PolicyParser(DeviceReader):
         elif self.schemas.release in rule.torch:
             signature, target = self.schemas.signature(rule.op, rule.overload.name), rule.overload.dtype_overload
             obstacle = signature.obstacle(rule.category)
-            if rule.category is Category.FP32_APPEND_DTYPE and not (
-                target in self.schemas.overloads(rule.op)
-                and signature.is_followed_by_dtype(self.schemas.signature(rule.op, target))
-            ):
-                given = "no dtype_overload" if target is None else f"the dtype_overload '{target}'"
-                obstacle = f"has {given}", "name the overload that takes the same arguments and then a dtype"
+            if rule.category is Category.FP32_APPEND_DTYPE:
+                longer = self.schemas.signature(rule.op, target) if target in self.schemas.overloads(rule.op) else None
+                if longer is None or not longer.ends_with_dtype or longer.arguments[:-1] != signature.arguments:
+                    given = "no dtype_overload" if target is None else f"the dtype_overload '{target}'"
+                    obstacle = f"has {given}", "name the overload that takes the same arguments and then a dtype"
             if obstacle is not None:
                 what, remedy = obstacle
                 self.report(place, f"'{rule.schema_name}' cannot be {rule.category.value}: it {what}", remedy)

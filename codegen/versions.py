@@ -28,12 +28,6 @@ class VersionRange:
     def empty(self) -> bool:
         return self.first is not None and self.end is not None and self.first >= self.end
 
-    def minus(self, other: "VersionRange") -> list["VersionRange"]:
-        """Return the parts of this range that are outside the other."""
-        below = self & VersionRange(None, other.first) if other.first else None
-        above = self & VersionRange(other.end, None) if other.end else None
-        return [part for part in (below, above) if part is not None and not part.empty]
-
     def __str__(self) -> str:
         """Return the range as a PEP 440 specifier, which is empty for all releases."""
         first = f">={self.first[0]}.{self.first[1]}" if self.first else ""
@@ -62,5 +56,7 @@ def subtract(whole: VersionRange, parts: Iterable[VersionRange]) -> list[Version
     """Return the ranges of `whole` that no part covers."""
     left = [whole]
     for part in parts:
-        left = [piece for old in left for piece in old.minus(part)]
+        outside = [VersionRange(None, part.first)] if part.first else []
+        outside += [VersionRange(part.end, None)] if part.end else []
+        left = [piece & side for piece in left for side in outside if not (piece & side).empty]
     return left

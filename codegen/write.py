@@ -27,7 +27,7 @@ def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path,
             raise IsADirectoryError(EISDIR, "Is a directory", str(path))
         if folder is None and not path.parent.is_dir():
             raise FileNotFoundError(ENOENT, "its folder does not exist; create it first", str(path))
-        if path.is_file() and not _is_generated(path):
+        if path.is_file() and MARK not in path.read_bytes().partition(b"\n")[0]:
             raise OSError(EEXIST, "not a generated file; remove it, or name another file or folder", str(path))
     changed = {path: text for path, text in files.items() if not path.is_file() or path.read_bytes() != text.encode()}
     return {path: changed.get(path) for path in sorted({*changed, *present} - (files.keys() - changed.keys()))}
@@ -51,8 +51,3 @@ def write(changed: Mapping[Path, str | None]) -> None:
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="")
-
-
-def _is_generated(path: Path) -> bool:
-    with path.open("rb") as file:
-        return MARK in file.readline(200)

@@ -198,7 +198,6 @@ void bind_rules(py::module_& module) {
             return self;
           })
       .def("__exit__", [](const GuardPointer& self, const py::args& /*error*/) { autocast::leave(self); });
-  module.def("find_policy", &autocast::find_policy);
   module.def("kernel_policy", &kernel_policy);
   module.def("overloads_of", &autocast::overloads_of);
   module.def("obstacles", &obstacles);

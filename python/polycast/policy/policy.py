@@ -142,7 +142,8 @@ class Policy(Mapping[str, Casts]):
         return policy
 
     def _set(self, rows: Rows) -> None:
-        self._rows = rows = shortened(rows, _content_of)
+        # Rows that differ in their sources only are equal.
+        self._rows = rows = shortened(rows, lambda row: [cell and cell._replace(source="") for cell in row])
         content = {key: [cell and cell.category for cell in row] for key, row in rows.items()}
         self._digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
         self._kernels = None
@@ -328,11 +329,6 @@ class Policy(Mapping[str, Casts]):
 def key_of(policy: Policy) -> str:
     """Return a digest of the rows of a policy with their sources and notes."""
     return sha256(json.dumps(policy._rows, sort_keys=True).encode()).hexdigest()
-
-
-def _content_of(row: Row) -> tuple[object, ...]:
-    """Return a row without the sources of its cells."""
-    return tuple(cell and cell._replace(source="") for cell in row)
 
 
 def _value_of(row: Row) -> Casts:
