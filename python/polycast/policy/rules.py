@@ -139,7 +139,7 @@ def shortened(rows: Mapping[str, T], content: Callable[[T], object] = lambda row
     short: dict[str, T] = {}
     for op, own in ops.items():
         first, *rest = own.values()
-        is_whole = op in own or own.keys() == {*map(exact_key, castable(op))}
-        is_equal = is_whole and all(content(row) == content(first) for row in rest)
-        short.update({op: own.get(op, first)} if is_equal else own)
+        is_equal = all(content(row) == content(first) for row in rest)
+        is_whole = is_equal and (op in own or own.keys() == {*map(exact_key, castable(op))})
+        short.update({op: own.get(op, first)} if is_whole else own)
     return short
