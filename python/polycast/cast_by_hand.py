@@ -25,11 +25,11 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0].rstrip(".: ")
 
 
-def outcome(operator: Callable[..., Any], sample: Arguments) -> Result:
+def outcome(call: Callable[[], Any]) -> Result:
     """Return the tensors that a call returns, on the CPU, or the message of the error that it raises."""
     try:
         with torch.no_grad():
-            return [tensor.cpu() for tensor in flatten(operator(*sample.args, **sample.kwargs))]
+            return [tensor.cpu() for tensor in flatten(call())]
     except RuntimeError as error:
         return first_line(error)
 

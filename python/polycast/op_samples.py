@@ -66,7 +66,6 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     # Pointwise ops and reductions
     "binary_cross_entropy": ((2, 3), (2, 3), (2, 3)),
     "fake_quantize_per_tensor_affine": ((2, 3), 0.1, 0, 0, 255),
-    "mv prelu": ((2, 3), (3,)),
     "nanquantile quantile": ((2, 5), (2,), 1),
     "norm.Scalar": ((2, 3), 2),
     "norm.ScalarOpt_dim": ((2, 3), 2, [1], False),
@@ -78,34 +77,26 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     "scatter_add": ((2, 3), 0, index(2, 2, 3), (2, 3)),
     # Products
     "_addmm_activation": ((4,), (2, 3), (3, 4)),
-    "addbmm": ((3, 5), (2, 3, 4), (2, 4, 5)),
     "addmv": ((2,), (2, 3), (3,)),
-    "addr": ((2, 3), (2,), (3,)),
-    "baddbmm": ((2, 3, 5), (2, 3, 4), (2, 4, 5)),
     "bilinear": ((2, 3), (2, 4), (5, 3, 4), (5,)),
     "bmm": ((2, 3, 4), (2, 4, 5)),
-    "chain_matmul linalg_multi_dot": ([(2, 3), (3, 4), (4, 5)],),
     "cross": ((2, 3), (2, 3), 1),
     "dot vdot": ((3,), (3,)),
     "einsum": ("ij,jk->ik", [(2, 3), (3, 4)]),
     "linear": ((2, 3), (4, 3), (4,)),
-    "tensordot": ((2, 3), (3, 4), [1], [0]),
     # Convolutions: input, weight, bias
     "_convolution": (
         *((1, 2, 5), (3, 2, 3), (3,)),
         *([1], [0], [1], False, [0], 1, False, False, True, True),
     ),
     "_convolution.deprecated": ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1, False, False, True),
-    "conv1d": ((1, 2, 5), (3, 2, 3), (3,)),
-    "conv1d.padding": ((1, 2, 5), (3, 2, 3), (3,), [1], "same"),
-    "conv2d": ((1, 2, 5, 5), (3, 2, 3, 3), (3,)),
-    "conv2d.padding": ((1, 2, 5, 5), (3, 2, 3, 3), (3,), [1], "same"),
-    "conv3d": ((1, 2, 3, 3, 3), (3, 2, 2, 2, 2), (3,)),
-    "conv3d.padding": ((1, 2, 3, 3, 3), (3, 2, 3, 3, 3), (3,), [1], "same"),
     "conv_tbc": ((5, 1, 2), (3, 2, 3), (3,)),
-    "conv_transpose1d": ((1, 2, 4), (2, 3, 3), (3,)),
-    "conv_transpose2d.input": ((1, 2, 3, 3), (2, 3, 2, 2), (3,)),
-    "conv_transpose3d.input": ((1, 2, 2, 2, 2), (2, 3, 2, 2, 2), (3,)),
+    "conv1d conv_transpose1d": ((1, 3, 5), (3, 3, 2), (3,)),
+    "conv1d.padding": ((1, 2, 5), (3, 2, 3), (3,), [1], "same"),
+    "conv2d conv_transpose2d.input": ((1, 3, 4, 4), (3, 3, 2, 2), (3,)),
+    "conv2d.padding": ((1, 2, 5, 5), (3, 2, 3, 3), (3,), [1], "same"),
+    "conv3d conv_transpose3d.input": ((1, 3, 3, 3, 3), (3, 3, 2, 2, 2), (3,)),
+    "conv3d.padding": ((1, 2, 3, 3, 3), (3, 2, 3, 3, 3), (3,), [1], "same"),
     "convolution": ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1),
     # Recurrent cells: input 3, hidden size 4, gates 3 * 4 (GRU) or 4 * 4 (LSTM)
     "_cudnn_rnn": (
@@ -123,21 +114,14 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     # Attention: query, key, value
     "_native_multi_head_attention": ((2, 3, 4), (2, 3, 4), (2, 3, 4), 4, 2, (12, 4), (12,), (4, 4), (4,)),
     "_scaled_dot_product_flash_attention scaled_dot_product_attention": ((1, 2, 3, 8), (1, 2, 3, 8), (1, 2, 3, 8)),
-    # Normalization
     "batch_norm": ((2, 3, 4), (3,), (3,), (3,), (3,), False, 0.1, 1e-5, False),
-    "group_norm": ((2, 4, 3), 2, (4,), (4,)),
-    "layer_norm": ((2, 4), [4], (4,), (4,)),
-    "native_layer_norm": ((2, 4), [4], (4,), (4,), 1e-5),
-    "rms_norm": ((2, 4), [4], (4,), 1e-5),
     # Losses
-    "binary_cross_entropy_with_logits": ((2, 3), (2, 3), (2, 3), (3,)),
     "cosine_embedding_loss": ((2, 3), (2, 3), index(2, 2)),
     "cross_entropy_loss nll_loss": ((2, 3), index(3, 2), (3,)),
     "ctc_loss.IntList": ((5, 2, 4), index(4, 2, 2, low=1), [5, 5], [2, 2]),
     "ctc_loss.Tensor": ((5, 2, 4), index(4, 2, 2, low=1), index(6, 2, low=5), index(3, 2, low=2)),
-    "hinge_embedding_loss": ((2, 3), index(2, 2, 3)),
     "multi_margin_loss": ((2, 3), index(3, 2)),
-    "multilabel_margin_loss": ((2, 3), index(3, 2, 3)),
+    "hinge_embedding_loss multilabel_margin_loss": ((2, 3), index(3, 2, 3)),
     "multilabel_margin_loss_forward": ((2, 3), index(3, 2, 3), 1),
     "nll_loss2d nll_loss_nd": ((1, 3, 2, 2), index(3, 1, 2, 2), (3,)),
     # Pooling
@@ -174,7 +158,8 @@ SAMPLES: dict[str, tuple[object, ...]] = {
 }
 SAMPLES = {key: sample for keys, sample in SAMPLES.items() for key in keys.split()}
 
-# The values of required arguments by the type in the schema of the op, for ops without a sample.
+# For ops without a sample, the values of required arguments by their types in the op's schema, and the values of any
+# arguments by their names. Of the other arguments, these ops have the default values.
 _MATRIX = (4, 4)
 _DEFAULTS: dict[str, object] = {
     "Tensor": _MATRIX,
@@ -187,6 +172,12 @@ _DEFAULTS: dict[str, object] = {
     "float": 0.3,
     "bool": False,
     "str": "fro",
+}
+_NAMED_DEFAULTS: dict[str, object] = {
+    **dict.fromkeys(("bias", "pos_weight", "vec", "vec1", "vec2", "weight"), (4,)),
+    "batch1": (2, 4, 4),
+    "batch2": (2, 4, 4),
+    "normalized_shape": [4],
 }
 
 _NONE = "_mps_convolution _thnn_fused_gru_cell convolution_overrideable cudnn_convolution cudnn_convolution_transpose"
@@ -212,8 +203,11 @@ def arguments(key: str, make: Make) -> Arguments:
     """Build sample arguments of an overload of the installed PyTorch."""
     sample: Any = SAMPLES.get(key)
     if sample is None:
-        required = (argument for argument in find(key)._schema.arguments if not argument.has_default_value())  # type: ignore[union-attr]
-        sample = [_DEFAULTS[str(argument.type)] for argument in required]
+        sample = [
+            _NAMED_DEFAULTS.get(argument.name) or _DEFAULTS[str(argument.type)]
+            for argument in find(key)._schema.arguments  # type: ignore[union-attr]
+            if argument.name in _NAMED_DEFAULTS or not argument.has_default_value()
+        ]
     return Arguments([_made(value, make) for value in sample])
 
 

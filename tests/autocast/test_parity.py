@@ -119,7 +119,7 @@ def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
 def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]:
     """Return the values of a call and its gradients; only the values for inputs without a derivative."""
     inputs = range(len(tensors(sample)))
-    values, together = outcome(lambda: call(sample), Arguments(())), gradients(call, sample, inputs)
+    values, together = outcome(lambda: call(sample)), gradients(call, sample, inputs)
     if not isinstance(together, str):
         return [values, together]
     return [values, *(gradients(call, sample, [index]) for index in inputs)]

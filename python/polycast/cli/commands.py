@@ -22,6 +22,7 @@ from polycast.policy.releases import releases
 from polycast.policy.rules import Rules
 from polycast.verify import DESCRIPTIONS, verify
 
+COMMANDS = ("op", "diff", "trace", "check", "verify", "bisect")
 _ENDING = """
 A first word that is not a command is an op, as in: polycast softmax. Without arguments, polycast prints versions and
 other facts for a bug report.
@@ -64,22 +65,39 @@ def parser() -> ArgumentParser:
     version = f"polycast {polycast.__version__}, torch {torch.__version__}"
     whole.add_argument("--version", action="version", version=version)
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    for name, (text, add_arguments, run) in COMMANDS.items():
+
+    def add(name: str, run: Callable[[Namespace], int], text: str) -> ArgumentParser:
         description = f"{text[0].upper()}{text[1:]}."
         part = commands.add_parser(
             name, help=text, description=description, formatter_class=RawDescriptionHelpFormatter
         )
-        add_arguments(part)
         part.set_defaults(run=run)
+        return part
+
+    op = add("op", _op, "show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM")
+    op.add_argument("ops", nargs="*", metavar="OP", help="an op, such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM")
+    op.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
+    op.add_argument("--torch", metavar="RELEASE", help="show the rules of a PyTorch release, such as 2.11")
+
+    differences = add("diff", _diff, "show the differences between two policies or PyTorch releases")
+    differences.epilog = f"The releases are {', '.join(releases())}; the devices are {', '.join(DEVICES)}."
+    sides = "two of: built-in, for the built-in policy; a release, as in torch-2.11; a category; or a policy file"
+    differences.add_argument("sides", nargs=2, metavar="SIDE", help=sides)
+    differences.add_argument("-d", "--device", help="show only this device")
+
+    script.add_arguments(add("trace", script.run, "run a script, and show the dtypes in which autocast ran its ops"))
+
+    check = add("check", _check, "validate policy files")
+    check.add_argument("files", nargs="+", metavar="FILE", help="a policy file; - reads the standard input")
+
+    checks = add("verify", _verify, "check built-in rules and sync-free steps on a device")
+    parts = "\n".join(f"  {line}" for line in lines_of([*DESCRIPTIONS.items()]))
+    checks.epilog = f"The parts:\n{parts}\n\nThe exit status is 1 if a check failed."
+    checks.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(DESCRIPTIONS)} (default: all)")
+    checks.add_argument("-d", "--device", help="a device type, such as cuda (default: the current accelerator, or cpu)")
+
+    bisect.add_arguments(add("bisect", bisect.run, "find the rules that make a command fail"))
     return whole
-
-
-def _add_op(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "ops", nargs="*", metavar="OP", help="an op, such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM"
-    )
-    parser.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
-    parser.add_argument("--torch", metavar="RELEASE", help="show the rules of a PyTorch release, such as 2.11")
 
 
 def _op(options: Namespace) -> int:
@@ -101,20 +119,9 @@ def _text(op: str, device: str | None, asked: Policy) -> str:
     return str(rules)
 
 
-def _add_diff(parser: ArgumentParser) -> None:
-    parser.epilog = f"The releases are {', '.join(releases())}; the devices are {', '.join(DEVICES)}."
-    sides = "two of: built-in, for the built-in policy; a release, as in torch-2.11; a category; or a policy file"
-    parser.add_argument("sides", nargs=2, metavar="SIDE", help=sides)
-    parser.add_argument("-d", "--device", help="show only this device")
-
-
 def _diff(options: Namespace) -> int:
     print(diff(options.sides[0], options.sides[1], options.device))
     return 0
-
-
-def _add_check(parser: ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a policy file; - reads the standard input")
 
 
 def _check(options: Namespace) -> int:
@@ -130,13 +137,6 @@ def _check(options: Namespace) -> int:
     return status
 
 
-def _add_verify(parser: ArgumentParser) -> None:
-    parts = [f"  {line}" for line in lines_of([*DESCRIPTIONS.items()])]
-    parser.epilog = "\n".join(["The parts:", *parts, "", "The status is 1 if a check failed."])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(DESCRIPTIONS)} (default: all)")
-    parser.add_argument("-d", "--device", help="a device type, such as cuda (default: the current accelerator, or cpu)")
-
-
 def _verify(options: Namespace) -> int:
     def show(text: str) -> None:
         if sys.stderr.isatty():
@@ -146,13 +146,3 @@ def _verify(options: Namespace) -> int:
     show("")
     print(found)
     return 1 if found.failed else 0
-
-
-COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None], Callable[[Namespace], int]]] = {
-    "op": ("show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _add_op, _op),
-    "diff": ("show the differences between two policies or PyTorch releases", _add_diff, _diff),
-    "trace": ("run a script, and show the dtypes in which autocast ran its ops", script.add_arguments, script.run),
-    "check": ("validate policy files", _add_check, _check),
-    "verify": ("check built-in rules and sync-free steps on a device", _add_verify, _verify),
-    "bisect": ("find the rules that make a command fail", bisect.add_arguments, bisect.run),
-}

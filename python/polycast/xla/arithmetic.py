@@ -7,7 +7,7 @@ in float32, or in float64 for float64 parameters, and rounded once at the end.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from polycast.xla.ops import Op, all_finite, constant, like, scalar
+from polycast.xla.ops import Op, all_finite, like, scalar
 
 
 class Controls(NamedTuple):
@@ -40,7 +40,7 @@ class Controls(NamedTuple):
         new = new.cast(old.shape().dtype)
         if self.found_inf is None:
             return new
-        skip = self.found_inf != constant(self.found_inf, 0)
+        skip = self.found_inf != self.found_inf.scalar_like(0)
         return skip.broadcast(old.shape().sizes).select(old, new)
 
 
@@ -70,42 +70,31 @@ class Adam:
 
     def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
         """Return the new param, exp_avg, exp_avg_sq, max_exp_avg_sq (with amsgrad only) and step."""
+        lr, beta1, beta2, weight_decay, eps = controls.numbers
+        one = lr.scalar_like(1)
         *moments, step = state
         dtype = compute_dtype(param)
         value, first, second, *maximum = [op.cast(dtype) for op in (param, *moments)]
         grad = controls.gradient(grad, dtype, self.maximize)
-        value, grad = self._decayed(controls, value, grad)
-        first, second = self._moments(controls, grad, first, second)
+        if self.weight_decay and self.decoupled:
+            value = value * like(one - lr * weight_decay, value)
+        elif self.weight_decay:
+            grad = grad + like(weight_decay, grad) * value
+        weight = like(one - beta1, grad)
+        if self.towards_grad:
+            first = grad - (grad - first) * (grad.scalar_like(1) - weight)
+        else:
+            first = first + weight * (grad - first)
+        second = second * like(beta2, grad) + like(one - beta2, grad) * grad * grad
         new = [first, second, *[op.max(second) for op in maximum]]
         kept = [controls.keep(*pair) for pair in zip(moments, new, strict=True)]
-        next_step = step + constant(step, 1)
-        value = value + self._change(controls, carried(first, kept[0]), carried(new[-1], kept[-1]), next_step)
+        next_step = step + step.scalar_like(1)
+        count = next_step.cast(lr.shape().dtype)
+        root = like((one - beta2**count).sqrt(), value)
+        denominator = carried(new[-1], kept[-1]).sqrt() / root + like(eps, value)
+        size = like(-(lr / (one - beta1**count)), value)
+        value = value + size * carried(first, kept[0]) / denominator
         return [controls.keep(param, value), *kept, controls.keep(step, next_step)]
-
-    def _decayed(self, controls: Controls, value: Op, grad: Op) -> tuple[Op, Op]:
-        lr, _, _, weight_decay, _ = controls.numbers
-        if not self.weight_decay:
-            return value, grad
-        if self.decoupled:
-            return value * like(constant(lr, 1) - lr * weight_decay, value), grad
-        return value, grad + like(weight_decay, grad) * value
-
-    def _moments(self, controls: Controls, grad: Op, first: Op, second: Op) -> tuple[Op, Op]:
-        _, beta1, beta2, _, _ = controls.numbers
-        one = constant(beta1, 1)
-        if self.towards_grad:
-            first = grad - (grad - first) * (constant(grad, 1) - like(one - beta1, grad))
-        else:
-            first = first + like(one - beta1, grad) * (grad - first)
-        return first, second * like(beta2, grad) + like(one - beta2, grad) * grad * grad
-
-    def _change(self, controls: Controls, first: Op, second: Op, step: Op) -> Op:
-        lr, beta1, beta2, _, eps = controls.numbers
-        step, one = step.cast(lr.shape().dtype), constant(lr, 1)
-        size = lr / (one - beta1**step)
-        root = (one - beta2**step).sqrt()
-        denominator = second.sqrt() / like(root, second) + like(eps, second)
-        return like(-size, first) * first / denominator
 
 
 @dataclass(frozen=True)
@@ -139,11 +128,11 @@ def next_scale(ops: list[Op]) -> list[Op]:
     """Return the next scale and growth tracker. The ops are both, found_inf, and the numbers of update_scale_."""
     old, tracker = [scalar(op) for op in ops[:2]]
     growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
-    found, wide = scalar(ops[2]) != constant(scalar(ops[2]), 0), old.cast("f64")
-    following = tracker + constant(tracker, 1)
+    found, wide = scalar(ops[2]) != scalar(ops[2]).scalar_like(0), old.cast("f64")
+    following = tracker + tracker.scalar_like(1)
     reached = following.cast("f64") == interval  # PyTorch compares with == as well
     grown = (wide * growth).cast(old.shape().dtype)
     raised = all_finite(grown).select(grown.cast("f64").min(ceiling), wide)
     new = found.select((wide * backoff).max(floor), reached.select(raised, wide)).cast(old.shape().dtype)
-    count = (found | reached).select(constant(tracker, 0), following)
+    count = (found | reached).select(tracker.scalar_like(0), following)
     return [op.reshape(tuple(like_.shape().sizes)) for op, like_ in zip((new, count), ops, strict=False)]

@@ -12,7 +12,7 @@ from polycast._extension import check_arguments, check_norm_type, own_memory
 from polycast.torch_internals import below_autograd
 from polycast.xla.arithmetic import SGD, Adam, Controls, compute_dtype, next_scale
 from polycast.xla.computation import call, on_device, update, upload
-from polycast.xla.ops import Op, constant, like, non_finite_flags, scalar, total_norm
+from polycast.xla.ops import Op, like, non_finite_flags, scalar, total_norm
 
 Tensors: TypeAlias = list[Tensor]
 
@@ -128,7 +128,7 @@ def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
         new = [(op * like(scalar(factor), op)).cast(old.shape().dtype) for op, old in zip(wide, tensors, strict=True)]
         any_found, non_finite = non_finite_flags(tensors)
         flag = like(any_found, found)
-        return [*new, (flag != constant(flag, 0)).select(flag, found), non_finite]
+        return [*new, (flag != flag.scalar_like(0)).select(flag, found), non_finite]
 
     check_arguments("unscale_", [grads], [found_inf, inv_scale])
     own_memory(grads)

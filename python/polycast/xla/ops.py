@@ -20,11 +20,6 @@ def like(op: Op, other: Op) -> Op:
     return op.cast(shape.dtype).broadcast(shape.sizes)
 
 
-def constant(op: Op, value: float) -> Op:
-    """Return a constant of the op's shape and dtype."""
-    return op.scalar_like(value)
-
-
 def concatenated(ops: Sequence[Op]) -> Op:
     """Return a vector of the scalars."""
     return ops[0].concat_in_dim([op.reshape((1,)) for op in ops], 0)
@@ -37,14 +32,14 @@ def reduced(op: Op, start: float, combine: Callable[[Op, Op], Op]) -> Op:
 
 def all_finite(op: Op) -> Op:
     """Return whether no element is inf or NaN. A comparison with NaN is false."""
-    return reduced(op.max(-op) < constant(op, inf), True, lambda a, b: a & b)
+    return reduced(op.max(-op) < op.scalar_like(inf), True, lambda a, b: a & b)
 
 
 def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
     """Return 1 if any op has an inf or NaN, otherwise 0, and a vector of the same for each op, in float32."""
     finite = concatenated([all_finite(op) for op in ops])
     every = reduced(finite, True, lambda a, b: a & b)
-    return [(op != constant(op, True)).cast("f32") for op in (every, finite)]
+    return [(op != op.scalar_like(True)).cast("f32") for op in (every, finite)]
 
 
 def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
@@ -64,9 +59,9 @@ def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
     largest = _folded(sizes, lambda a, b: a.max(b))
     if norm_type == inf:  # XLA's maximum ignores NaNs
         has_nan = _folded([(op != op).cast("f64") for op in ops], lambda a, b: a.max(b))
-        return (has_nan > constant(has_nan, 0)).select(constant(largest, nan), largest).cast(dtype)
-    is_divisor = (largest > constant(largest, 0)) & (largest < constant(largest, inf))
-    divisor = is_divisor.select(largest, constant(largest, 1))
+        return (has_nan > has_nan.scalar_like(0)).select(largest.scalar_like(nan), largest).cast(dtype)
+    is_divisor = (largest > largest.scalar_like(0)) & (largest < largest.scalar_like(inf))
+    divisor = is_divisor.select(largest, largest.scalar_like(1))
     return (_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor).cast(dtype)
 
 
@@ -85,4 +80,4 @@ def _folded(ops: Sequence[Op], combine: Callable[[Op, Op], Op]) -> Op:
 def _power(op: Op, exponent: float) -> Op:
     if exponent == 0.5:
         return op.sqrt()
-    return op * op if exponent == 2 else op if exponent == 1 else op ** constant(op, exponent)
+    return op * op if exponent == 2 else op if exponent == 1 else op ** op.scalar_like(exponent)

@@ -99,13 +99,12 @@ _BUILT: dict[tuple[int, ...], str] = {
         Softmax Softmin
     """,
     (2,): "AdaptiveAvgPool3d AdaptiveMaxPool3d AvgPool3d MaxPool2d MaxPool3d MaxUnpool2d MaxUnpool3d",
-    (3,): "BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d PReLU",
-    (4,): "LayerNorm RMSNorm",
+    (3,): "BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d",
+    (4,): "LayerNorm PReLU RMSNorm",
     (6,): "UpsamplingBilinear2d UpsamplingNearest2d",
     (2, 2): "FractionalMaxPool2d FractionalMaxPool3d",
     (2, 4): "GroupNorm",
-    (2, 3, 2): "Conv3d ConvTranspose2d ConvTranspose3d",
-    (2, 3, 3): "Conv1d Conv2d ConvTranspose1d",
+    (3, 3, 2): "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
     (3, 4): "GRUCell LSTMCell Linear RNNCell",
     (3, 4, 5): "Bilinear",
 }
