@@ -58,8 +58,8 @@ struct PublicNames {
   const char* names;
 };
 
-// Adds the rule once for each device of a set such as "cuda xpu -npu": the named devices, and the devices that are like
-// one of them and are not excluded with a "-".
+// Adds the rule once for each device of a set such as "cuda xpu -npu". The set has the named devices, and the devices
+// that are like one of them, except for devices with a "-".
 void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices, BuiltInRule rule);
 
 const std::vector<Device>& devices();

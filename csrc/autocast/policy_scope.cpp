@@ -45,7 +45,7 @@ std::atomic<uint64_t> version{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
-// The policy of the process in an earlier scope that a thread enters, and the policy that it replaces: a policy that is
+// The policy of the process in an earlier scope that a thread enters, and the policy that it replaces. A policy that is
 // used later applies in the earlier scope as well.
 struct EarlierProcess {
   PolicyPointer policy;

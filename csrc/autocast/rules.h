@@ -84,8 +84,8 @@ struct RuleSpec {
 //
 // A row has a RuleSpec for each device for which it has a rule. Its key is an overload ("aten::pow.Scalar",
 // "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that policy.yaml lists. The narrowest row with a
-// rule applies. A row has no rule for an overload that its category cannot cast or that has PyTorch's own kernel,
-// and "*" has none if policy.yaml bans the op.
+// rule applies. A row has no rule for an overload that its category cannot cast or that has PyTorch's own kernel.
+// The row "*" has no rule for an op that policy.yaml bans.
 class Policy {
  public:
   using Row = std::vector<std::optional<RuleSpec>>;

@@ -44,7 +44,7 @@ uint64_t mutations_of(const at::Tensor& tensor) {
 // tensor to weight.data. Afterwards the weight has the same storage and the same version as before.
 //
 // We therefore attach a mark to the weight, as its BackendMeta. An assignment to `.data` clones the BackendMeta of the
-// assigned tensor, and each clone of a mark is a new object, so the weight then has another mark.
+// assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
 //
 // A tensor that already has a BackendMeta, from its backend, is not marked. An assigned tensor without a mark, as in
 // `weight.data = torch.ones(2, 2)`, removes the weight's mark. Each kept cast therefore marks the weight again.

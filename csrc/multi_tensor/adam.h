@@ -39,8 +39,8 @@ inline double bias_correction(double beta, double step) {
   return -std::expm1(step * std::log(beta));
 }
 
-// `step` includes this step. Both bias corrections are in the constants: step_size and eps are multiplied by the square
-// root of the second one, instead of a division of each element by it.
+// `step` includes this step. Both bias corrections are in the constants. Instead of a division of each element by the
+// square root of the second one, step_size and eps are multiplied by it.
 template <class Math>
 AdamConstants<Math> adam_constants(const AdamOptions& options, double step) {
   const double correction = std::sqrt(bias_correction(options.beta2, step));

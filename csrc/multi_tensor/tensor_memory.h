@@ -65,8 +65,8 @@ class Overlaps {
 
 bool may_overlap(at::TensorList tensors);
 
-// Raises the versions of the tensors. PyTorch does not do so for C++ operators that write to a list, and a backward
-// through a tensor that was saved before the write would silently use the new values. Call it after the write, so that
+// Raises the versions of the tensors. PyTorch does not do so for C++ operators that write to a list. A backward through
+// a tensor that was saved before the write would then silently use the new values. Call it after the write, so that
 // values that another thread computes during the write belong to the old version.
 void raise_versions(at::TensorList tensors);
 
