@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -57,7 +56,7 @@ def run(options: Namespace) -> int:
     found = Search(
         lambda candidate: _run(options.command, candidate.policy),
         *(options.good, options.bad, options.repeat),
-        partial(print, file=sys.stderr, flush=True),
+        lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
     ).run()
     print(found)  # first, because the file may be one that cannot be written
     found.policy.save(options.output)
