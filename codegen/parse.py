@@ -24,7 +24,8 @@ def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
         schemas: The operator schemas that the rules must fit.
 
     Raises:
-        PolicyError: If the file has problems. It lists all of them.
+        PolicyError: If the file has problems. It lists those of the devices and the categories. If there are none, it
+            lists those of the ops, and otherwise those of all other parts.
     """
     parser = _PolicyParser(schemas)
     policy = parser.policy(load(path, name))
