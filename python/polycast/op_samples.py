@@ -59,6 +59,7 @@ def index(high: int, *shape: int, low: int = 0) -> Callable[[Make], Tensor]:
     return lambda make: make.index(high, *shape, low=low)
 
 
+_CONVOLUTION: tuple[object, ...] = ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1)
 # The positional arguments of the ops for which the values of _DEFAULTS do not fit, or omit an optional tensor.
 # A key has "name" for the default overload and "name.overload" for any other. In the values a tuple is the shape of a
 # floating-point tensor, and a function makes a tensor.
@@ -85,11 +86,8 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     "einsum": ("ij,jk->ik", [(2, 3), (3, 4)]),
     "linear": ((2, 3), (4, 3), (4,)),
     # Convolutions: input, weight, bias
-    "_convolution": (
-        *((1, 2, 5), (3, 2, 3), (3,)),
-        *([1], [0], [1], False, [0], 1, False, False, True, True),
-    ),
-    "_convolution.deprecated": ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1, False, False, True),
+    "_convolution": (*_CONVOLUTION, False, False, True, True),
+    "_convolution.deprecated": (*_CONVOLUTION, False, False, True),
     "conv_tbc": ((5, 1, 2), (3, 2, 3), (3,)),
     "conv1d conv_transpose1d": ((1, 3, 5), (3, 3, 2), (3,)),
     "conv1d.padding": ((1, 2, 5), (3, 2, 3), (3,), [1], "same"),
@@ -97,7 +95,7 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     "conv2d.padding": ((1, 2, 5, 5), (3, 2, 3, 3), (3,), [1], "same"),
     "conv3d conv_transpose3d.input": ((1, 3, 3, 3, 3), (3, 3, 2, 2, 2), (3,)),
     "conv3d.padding": ((1, 2, 3, 3, 3), (3, 2, 3, 3, 3), (3,), [1], "same"),
-    "convolution": ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1),
+    "convolution": _CONVOLUTION,
     # Recurrent cells: input 3, hidden size 4, gates 3 * 4 (GRU) or 4 * 4 (LSTM)
     "_cudnn_rnn": (
         *((5, 2, 3), [(16, 3), (16, 4), (16,), (16,)], 4, None, (1, 2, 4), (1, 2, 4)),

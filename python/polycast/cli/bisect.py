@@ -1,16 +1,15 @@
 """The rules that make a command bad, found from the command line."""
 
-import os
 import shlex
 import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
 
-from polycast.debug.bisecting import BUILT_IN, Run, Search
-from polycast.policy.policy import Policy
+from polycast.debug.bisecting import BUILT_IN, Run, Search, followed
+from polycast.debug.candidate_policies import Candidate
 from polycast.scope.process import ENVIRONMENT_POLICY
 
 _ENDING = """
@@ -54,7 +53,7 @@ def run(options: Namespace) -> int:
         OSError: If the command cannot be run, or the file cannot be written.
     """
     found = Search(
-        lambda candidate: _run(options.command, candidate.policy),
+        partial(_run, options.command),
         *(options.good, options.bad, options.repeat),
         lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
     ).run()
@@ -66,18 +65,13 @@ def run(options: Namespace) -> int:
     return 0 if found.proved else 1
 
 
-def _run(command: list[str], policy: Policy) -> Run:
-    """Run the command under a policy, without an input."""
-    with TemporaryDirectory(prefix="polycast-") as folder:
-        rules, output = Path(folder, "rules.yaml"), Path(folder, "output")
-        policy.save(rules)
-        environment = {**os.environ, ENVIRONMENT_POLICY: str(rules)}
-        start = time.perf_counter()
-        with output.open("wb") as file:
-            done = subprocess.run(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
-            )
+def _run(command: list[str], candidate: Candidate) -> Run:
+    """Run the command under a candidate, without an input."""
+    start = time.perf_counter()
+    with followed(candidate, None), TemporaryFile() as output:
+        status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False).returncode
         seconds = time.perf_counter() - start
-        lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
-    status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        output.seek(0)
+        lines = output.read().decode(errors="replace").splitlines()[-10:]
+    status = status if status >= 0 else 128 - status
     return Run(status, seconds, "\n  ".join([f"status {status}" + ("; its last lines:" if lines else ""), *lines]))

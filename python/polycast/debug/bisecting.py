@@ -101,7 +101,7 @@ def bisect(
 
     def run(candidate: Candidate) -> Run:
         start = time.perf_counter()
-        with _followed(candidate, model):
+        with followed(candidate, model):
             try:
                 result = check()
                 message = f"check returned {result!r:.60}"
@@ -114,7 +114,7 @@ def bisect(
     def record(candidate: Candidate) -> list[Call]:
         """Return the calls of a run that can be recorded."""
         observer = Observer("polycast.debug.bisect", model)
-        with _followed(candidate, model), suppress(Exception), observer:
+        with followed(candidate, model), suppress(Exception), observer:
             check()
         return observer.take_calls()
 
@@ -122,7 +122,7 @@ def bisect(
 
 
 @contextmanager
-def _followed(candidate: Candidate, model: nn.Module | None) -> Iterator[None]:
+def followed(candidate: Candidate, model: nn.Module | None) -> Iterator[None]:
     """Set the rules of a candidate for this process, its child processes and a model."""
     before = os.environ.get(ENVIRONMENT_POLICY)
     with TemporaryDirectory(prefix="polycast-") as folder, ExitStack() as stack:

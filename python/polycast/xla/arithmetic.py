@@ -18,14 +18,6 @@ class Controls(NamedTuple):
     grad_scale: Op | None = None
     clip_coef: Op | None = None
 
-    @classmethod
-    def read(cls, vector: Op, lr: Op | None = None, **others: Op) -> "Controls":
-        """Read the vector of numbers, whose first element is lr unless lr is an op of its own."""
-        numbers = [scalar(vector, index) for index in range(vector.shape().sizes[0])]
-        if lr is not None:
-            numbers[0] = scalar(lr).cast(vector.shape().dtype)
-        return cls(numbers, **{name: scalar(op) for name, op in others.items()})
-
     def gradient(self, grad: Op, dtype: str, maximize: bool) -> Op:
         """Return the gradient, unscaled and clipped, and negated to maximize."""
         grad = grad.cast(dtype)

@@ -73,12 +73,9 @@ def _step(
         return
     device = tensors[0][0].device
     scalars = {name: on_device(device, tensor) for name, tensor in optional.items() if tensor is not None}
-    number = 0.0
-    if lr.device.type == "xla":
-        scalars["lr"] = lr
-    else:
-        number = float(lr.item())
-    vector = upload((number, *numbers), device, id(tensors[0][0]))
+    is_input = lr.device.type == "xla"  # then lr is an input of its own, and its element of the vector is not used
+    scalars.update({"lr": lr} if is_input else {})
+    vector = upload((0.0 if is_input else float(lr.item()), *numbers), device, id(tensors[0][0]))
     params, grads, *states = tensors
     rows = list(zip(params, *states, strict=True))
     written = list(chain.from_iterable(rows))
@@ -86,7 +83,9 @@ def _step(
     def build(ops: list[Op]) -> list[Op]:
         count = len(written)
         gradients, (vector, *others) = ops[count : count + len(rows)], ops[count + len(rows) :]
-        controls = Controls.read(vector, **dict(zip(scalars, others, strict=True)))
+        given = dict(zip(scalars, map(scalar, others), strict=True))
+        lr_given, *rest = [scalar(vector, index) for index in range(1 + len(numbers))]
+        controls = Controls([given.pop("lr", lr_given).cast("f64"), *rest], **given)
         taken = iter(ops[:count])
         return [op for grad in gradients for op in arithmetic.update(controls, grad, *islice(taken, len(rows[0])))]
 
