@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
         OSError: If the command cannot be run, or the file cannot be written.
     """
     found = Search(
-        partial(_run, options.command),
+        lambda candidate: _run(options.command, candidate),
         *(options.good, options.bad, options.repeat),
         lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
     ).run()
