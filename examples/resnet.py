@@ -25,7 +25,7 @@ options = parser.parse_args()
 
 torch.manual_seed(0)
 pixels, labels = map(torch.from_numpy, load_digits(return_X_y=True))
-images = interpolate(pixels.view(-1, 1, 8, 8).float() / 16, scale_factor=2).repeat(1, 3, 1, 1)
+images = interpolate(pixels.view(-1, 1, 8, 8).float() / 16, scale_factor=4).repeat(1, 3, 1, 1)
 learn, exam = random_split(TensorDataset(images, labels), [0.75, 0.25])
 sampler = RandomSampler(learn, replacement=True, num_samples=32 * options.steps)
 batches = DataLoader(learn, batch_size=32, sampler=sampler)

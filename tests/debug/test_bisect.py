@@ -122,6 +122,11 @@ def test_modules_that_cannot_have_rules_are_excluded() -> None:
         assert {*given} == {"attention", "layers.0", "again"}
 
 
+def test_every_op_can_be_a_culprit() -> None:
+    policies = CandidatePolicies(polycast.Policy("fp32"), polycast.Policy(), None)
+    assert {policies.runs_others(op) for op, _ in policies.switches} == {True, False}
+
+
 def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
     """Without a model the text equals the output of `polycast bisect`."""
     lines: list[str] = []

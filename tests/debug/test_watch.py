@@ -275,7 +275,7 @@ def test_parameters_whose_gradients_underflow_in_several_steps_are_counted(devic
                 optimizer.step()
                 optimizer.zero_grad()
         assert [one.name for one in found.flushed] == lost
-        assert str(found).count("raise init_scale") == len(lost)
+        assert str(found).count("raise its init_scale") == len(lost)
 
 
 class Passing(TorchDispatchMode):

@@ -101,6 +101,7 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "a sparse gradient for Adam": ("Adam", step_sparse),
     "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),  # torch.optim raises
     "two for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(2))),
+    "a number for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=1.0)),
     "none for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(0))),
     "a bool for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.tensor(False))),
     "float64 for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(1, dtype=torch.float64))),

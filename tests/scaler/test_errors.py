@@ -52,6 +52,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "a string for a new scale": lambda s, o, it: s.update("128"),
     # Numbers of clipping.
     "a string for norm_type": lambda s, o, it: s.clip_grad_norm(o, 1.0, "l2"),
+    "parameters for the optimizer": lambda s, o, it: s.clip_grad_norm(o.param_groups[0]["params"], 1.0),
     "-1 for max_norm, disabled": lambda s, o, it: GradScaler(enabled=False).clip_grad_norm(o, -1.0),
     # The order of calls.
     "an optimizer and its wrapper": lambda s, o, it: s.step_together(it.wrapped, o),

@@ -6,10 +6,11 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import nn
 
+from polycast._extension import overloads_of
 from polycast.debug.calls import Call
 from polycast.policy.categories import UNLISTED
 from polycast.policy.policy import Policy
-from polycast.policy.rules import BUILT_IN
+from polycast.policy.rules import BUILT_IN, qualified
 from polycast.scope import module_keys
 from polycast.scope.assignment import assigned
 from polycast.torch_internals import DispatchKey
@@ -133,7 +134,9 @@ class CandidatePolicies:
     def runs_others(self, op: str) -> bool:
         """Return whether an op has no rule in "bad" and runs ops that may have one: softmax runs _softmax."""
         packet = getattr(torch.ops.aten, op, None)
-        overloads = [] if packet is None else [getattr(packet, name) for name in packet.overloads()]
+        # overloads_of omits TorchScript's own overloads, such as pow.int, about which PyTorch cannot be asked.
+        names = [] if packet is None else [name.partition(".")[2] or "default" for name in overloads_of(qualified(op))]
+        overloads = [getattr(packet, name) for name in names]
         is_composite = any(one.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) for one in overloads)
         return is_composite and UNLISTED in self.categories(op)[1]
 

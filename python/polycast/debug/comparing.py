@@ -127,7 +127,8 @@ def compare(
             tensors that it returns, or if it returns none, the values that no op reads. Gradients that backward
             computes are results as well. It must do the same at each call, with the same batch, and must not call an
             optimizer, because weights are not restored.
-        model: Calls are named after its modules. Its buffers and gradients are restored.
+        model: Calls are named after its modules. Its buffers and gradients are restored. Without it, a run that calls
+            backward must set the gradients to None itself, because they would otherwise add up from run to run.
         reference: A value for :class:`polycast.Policy`. In the second run it takes precedence over all other policies.
             "float32" runs every op that the built-in policy lists in float32.
 

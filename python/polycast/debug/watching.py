@@ -47,9 +47,8 @@ class Flushed(NamedTuple):
     share: float
 
     def __str__(self) -> str:
-        return (
-            f"step {self.step}: {self.share:.0%} of the gradient of '{self.name}' underflow to zero: raise init_scale"
-        )
+        lost = f"{self.share:.0%} of the gradient of '{self.name}' underflows to zero"
+        return f"step {self.step}: {lost}: use a GradScaler, or raise its init_scale"
 
 
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast

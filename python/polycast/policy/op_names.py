@@ -143,6 +143,11 @@ def unknown(name: str) -> tuple[str, str]:
         remedy = IMPORT_FIRST + (f", or did you mean '{close}'?" if close else "")
         return f"no library has registered an operator '{name}'", remedy
     place, _, last = name_in_full.rpartition(".")
+    if place == "torch.nn" and hasattr(torch.nn, last):
+        return (
+            f"'{name}' has no op of its own",
+            f"name its ops, or call polycast.assign(model, {{torch.nn.{last}: rules}})",
+        )
     asked = last if place.startswith("torch") else op
     return f"unknown op '{name}'", did_you_mean(asked, (other for other in known() if "::" not in other))
 

@@ -133,6 +133,9 @@ class GradScaler(TorchGradScaler):
             RuntimeError: If this method was called or the optimizer was stepped since the last ``update``, or if the
                 scaler has a ``process_group``, because the scaler does not know which gradients the ranks share.
         """
+        if not hasattr(optimizer, "param_groups"):
+            kind = type(optimizer).__name__
+            raise TypeError(f"optimizer: expected an optimizer, got a {kind}; pass the optimizer of the parameters")
         max_norm, norm_type = float(max_norm), float(norm_type)
         if not (max_norm > 0 and norm_type > 0):
             raise ValueError(f"max_norm, norm_type: expected positive numbers, got {max_norm} and {norm_type}")

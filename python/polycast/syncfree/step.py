@@ -131,8 +131,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     @disabled
     def _update(self, scalars: Scalars) -> None:
         for name, given in scalars.items():
-            if given is None:
-                scalars[name] = getattr(self, name, None)
+            scalars[name] = scalar = getattr(self, name, None) if given is None else given
+            if not (scalar is None or isinstance(scalar, Tensor)):
+                raise TypeError(f"{name}: expected a tensor of one element, got {scalar!r:.60}; pass torch.tensor(...)")
         calls: list[tuple[TensorLists, Arguments]] = []
         others: list[tuple[Group, list[Tensor]]] = []
         for group in self.param_groups:
@@ -269,8 +270,7 @@ def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.
     arguments["lr"] = lr
     for name, scalar in scalars.items():
         if scalar is not None:
-            is_there = not isinstance(scalar, Tensor) or scalar.device == device
-            arguments[name] = scalar if is_there else scalar.to(device, non_blocking=True)
+            arguments[name] = scalar if scalar.device == device else scalar.to(device, non_blocking=True)
 
 
 def _place_of_step(param: Tensor) -> torch.device:
