@@ -150,7 +150,8 @@ class Workload(NamedTuple):
 
 
 def resnet_50() -> Shapes:
-    """Return the shapes of ResNet-50 in torchvision. Source: He and others, Deep residual learning, 2015, table 1."""
+    """Return the shapes of ResNet-50, in torchvision's order. Source: Kaiming He and others: Deep residual learning for
+    image recognition, 2015, table 1."""
 
     def convolution(before: int, after: int, kernel: int) -> Shapes:
         return (after, before, kernel, kernel), (after,), (after,)  # convolution without bias, batch normalization

@@ -2,7 +2,7 @@
 
 The first test does not name operators. It calls each overload in a region, with arguments made from its schema, and
 compares the dtypes that a probe below autocast receives with the category of the rule. tests/policies/test_records.py
-checks that the rules are PyTorch's or have a note.
+checks that each rule is PyTorch's or has a note.
 """
 
 import re

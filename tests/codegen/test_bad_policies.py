@@ -1,6 +1,6 @@
 """Every problem that a policy can have. bad_policies.txt lists the problems of a policy's content.
 
-``pytest --rewrite-errors`` rewrites the file.
+``pytest --rewrite-errors`` rewrites bad_policies.txt.
 """
 
 import re

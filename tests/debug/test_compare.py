@@ -200,7 +200,7 @@ def noise(x: Tensor) -> Tensor:
     return (x + x.exp() * noise) * (random.random() + float(numpy.random.rand()))
 
 
-# A function that draws numbers, and whether the second run gets the numbers of the first.
+# Functions that draw numbers, and whether the second run gets the numbers of the first.
 DROPS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "noise": (noise, True),
     "dropout": (lambda x: functional.dropout(x, 0.3), True),

@@ -36,7 +36,7 @@ def run_on_fakes(model: nn.Module) -> str:
         return str(model(torch.ones(3, 4)).shape)
 
 
-# Ways to trace a program without running it.
+# Ways to trace a program, not to train with it.
 REHEARSALS: list[Callable[[nn.Module], str]] = [
     run_on_fakes,
     lambda model: str(torch.export.export(model, (torch.ones(2, 4),)).graph),

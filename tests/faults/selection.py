@@ -1,7 +1,7 @@
 """The selection of the tests for a fault: the tests that execute its line, tests of its area first.
 
-``record`` runs the suite once with coverage.py and writes the lines of each test and its duration. It does not record
-lines that run at import, in another process or in C++: their faults run against all tests of their area.
+``record`` runs the suite once with coverage.py and writes the lines of each test and its duration. ``record`` does not
+record lines that run at import, in another process or in C++: their faults run against all tests of their area.
 """
 
 import os

@@ -194,7 +194,7 @@ class Program:
         stepped = {id(pair.ours) for pair, _ in used if pair.ours.grad is not None}
         for tensor, value, version in before:
             assert not skips or same_bits(usual(tensor), value), f"a skipped step has written {tensor}, once {value}"
-            # Versions tell backward which saved weights were written.
+            # Backward compares versions to detect that a saved weight was written.
             assert skips or id(tensor) not in stepped or tensor._version > version, "no version was raised"
             assert not (skips and self.knows_skips) or tensor._version == version, "a skipped step has raised a version"
         for (pair, _), grad in zip(used, grads, strict=True):

@@ -103,7 +103,7 @@ def test_gradients_of_another_dtype_match_gradients_of_the_parameters_dtype(
 
 @pytest.mark.parametrize("capability", [pytest.param("DEFAULT", marks=pytest.mark.slow), "AVX2"])
 def test_an_older_instruction_set_computes_the_same(capability: str) -> None:
-    """The process runs the tests with whole numbers: steps, non-finite values and norms."""
+    """The process runs the tests of steps, non-finite values and norms."""
     code = f"""
 import pytest, torch
 assert torch.backends.cpu.get_cpu_capability() == "{capability}"

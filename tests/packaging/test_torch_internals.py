@@ -1,4 +1,4 @@
-"""Private names of PyTorch occur in polycast/torch_internals.py only, and the installed PyTorch has each."""
+"""Private names of PyTorch occur in polycast/torch_internals.py only, and the installed PyTorch has each name."""
 
 import ast
 from collections.abc import Iterator

@@ -48,7 +48,7 @@ def built_in(device: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class State:
-    """The state of a thread: the dtype and switch of the innermost region, and the rules, the inner ones last."""
+    """The state of a thread: the dtype and switch of the innermost region, and the rules, from the outermost."""
 
     device: str
     dtype: str

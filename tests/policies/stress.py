@@ -1,6 +1,6 @@
 """Threads that compile, enter, fork and change the policy of the process at the same time: no error, no hang.
 
-Run it as a module, with a duration in seconds: ``python -m tests.policies.stress 60``.
+Run this file as a module, with a duration in seconds: ``python -m tests.policies.stress 60``.
 """
 
 import faulthandler

@@ -1,4 +1,4 @@
-"""A module with rules is copied, wrapped and called like any other. Tracers keep its rules, or raise."""
+"""A module with rules is copied, wrapped and called like any other module. Tracers keep its rules, or raise."""
 
 import copy
 import pickle
@@ -94,7 +94,7 @@ def wrapped_method(module: Any) -> Any:
 
 
 def traced() -> Any:
-    """Return a GraphModule with rules. Each has its own class."""
+    """Return a GraphModule with rules. Each GraphModule has its own class."""
     return ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
 
 

@@ -74,7 +74,7 @@ def test_a_dict_or_a_file_is_accepted_as_a_policy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {softmax: fp32}")
-    for name in ("flat.yaml", "mine", "torch-2.11"):  # a Path is a file, whatever its name
+    for name in ("flat.yaml", "mine", "torch-2.11"):  # a Path is a file, with any name
         Path(name).write_text("softmax: fp32")
     assert Policy(value) == Policy({"softmax": "fp32"})  # type: ignore[arg-type]
 

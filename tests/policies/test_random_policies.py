@@ -27,7 +27,7 @@ STRANGE += ["", "\ud800", "\x07", "fp\n32", "é", "a" * 9999, "::", "aten::", "t
 
 @st.composite
 def names(draw: st.DrawFn) -> str:
-    """Draw a name of an operator; sometimes a misspelled one."""
+    """Draw a name of an operator; sometimes a misspelled name."""
     name = draw(st.sampled_from(draw(st.sampled_from((LISTED, LISTED, LISTED, PUBLIC, OPERATORS)))))
     if "::" in name:
         spelled = f"torch.ops.{name.replace('::', '.', 1)}"

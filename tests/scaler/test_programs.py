@@ -73,7 +73,7 @@ class Side:
         self.skips: list[list[bool]] = [[] for _ in kinds]  # the number of steps of each optimizer by PyTorch's scaler
 
     def turn(self, call: Call) -> Any:
-        """Return the optimizer of a call; a wrapped one rotates among itself, its wrapper and the wrapper's wrapper."""
+        """Return the optimizer of a call; a wrapped optimizer, its wrapper and the wrapper's wrapper alternate."""
         return next(self.turns[call.optimizer])
 
     def state(self, number: int) -> Any:

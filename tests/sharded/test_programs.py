@@ -1,6 +1,6 @@
 """Random programs of a scaler and optimizers over two ranks match torch.optim with the gradients of all ranks.
 
-Both ranks draw the same program. Each has its shards twice: as sharded parameters, and as plain tensors that
+Both ranks draw the same program. Each rank has its shards twice: as sharded parameters, and as plain tensors that
 torch.optim steps with unscaled gradients. The plain gradients are clipped by the norm of all shards. The step is
 skipped if a gradient of any rank is non-finite. TIMES=100 runs 100 times as many programs.
 """

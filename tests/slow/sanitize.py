@@ -1,6 +1,6 @@
 """A script that runs tests on builds with sanitizers: `make sanitize`.
 
-The C++ is compiled into build/sanitize/, as a package next to the installed one: once with AddressSanitizer and
+The C++ is compiled into build/sanitize/, as a package next to the installed package: once with AddressSanitizer and
 UndefinedBehaviorSanitizer for the kernels, and once with ThreadSanitizer for the scopes, the cast cache and the call
 recorder. A finding ends the process, so the tests fail.
 """
@@ -63,7 +63,7 @@ SANITIZERS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Build and test with each sanitizer, or with the one named first, and return pytest's exit status."""
+    """Build and test with each sanitizer, or with the sanitizer named first, and return pytest's exit status."""
     names = [arguments.pop(0)] if arguments and arguments[0] in SANITIZERS else [*SANITIZERS]
     return max(run(name, arguments) for name in names)
 

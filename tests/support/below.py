@@ -53,7 +53,7 @@ def overriding() -> Iterator[torch.library.Library]:
 
 @contextmanager
 def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
-    """Make tensors of a device type fake. They use the device's module, which an outside backend registers."""
+    """Make tensors of a device type fake. A backend outside of PyTorch registers the module that they use."""
     stand_in = not hasattr(torch, device_type)
     if stand_in:
         module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)

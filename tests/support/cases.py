@@ -57,7 +57,7 @@ def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
     groups = [json.loads(line) for line in lines[1:]]  # the first line states their source
     spelled = [set(group.pop("devices").split()) for group in groups]
-    # The cases are sorted by device, each named by one object, so that pytest sets up a device once for all its cases.
+    # The cases are sorted by device, each device named by one object, so that pytest sets up each device once.
     return [
         Case(device=device, **group)
         for device in DEVICES

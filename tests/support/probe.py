@@ -49,7 +49,7 @@ def is_reachable(device: str) -> bool:
 
 @contextmanager
 def kernels_of(device: str) -> Iterator[None]:
-    """Install the kernels of one device, whatever its hardware, and only those on its key."""
+    """Install the kernels of one device, on any hardware, and no other kernels."""
     before = polycast.installed()
     polycast.uninstall()
     with installation.changing():

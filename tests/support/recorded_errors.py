@@ -1,7 +1,7 @@
 """The errors that tests expect, with their full texts: one file for each folder of tests, ``errors.txt``.
 
 ``pytest --rewrite-errors FOLDER`` writes the errors that the tests of the folder raise. Read the diff before you commit
-it. For a text that depends on the PyTorch release, use ``pytest.raises(match=...)`` instead.
+the file. For a text that depends on the PyTorch release, use ``pytest.raises(match=...)`` instead.
 """
 
 import re

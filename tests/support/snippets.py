@@ -45,7 +45,7 @@ class Example(NamedTuple):
 
 
 def examples(name: str) -> list[Example]:
-    """Return the Python blocks of a page; the output of one is the next block, if that is a text block."""
+    """Return the Python blocks of a page; the output of a block is the next block, if that is a text block."""
     found = [(kind, dedent(text)) for kind, text in _BLOCK.findall(page(name))]
     outputs = [text if kind == "text" else "" for kind, text in [*found[1:], ("", "")]]
     return [Example(text, output) for (kind, text), output in zip(found, outputs, strict=True) if kind == "python"]

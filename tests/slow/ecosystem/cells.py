@@ -1,6 +1,6 @@
-"""The table: each trainer with each recipe, and the result. Trainers have state that lives as long as the process.
+"""The table: each trainer with each recipe, and the result.
 
-Each training run therefore has its own process.
+Each training run has its own process, because the state of a trainer lives as long as its process.
 """
 
 import functools
@@ -22,7 +22,7 @@ from tests.slow.ecosystem.recipes import RECIPES, Kit, Recipe, Trained
 
 Train = Callable[[Kit], Trained]
 TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}
-# Children of one server that has imported everything, so that each starts at once and none shares a process.
+# The processes are children of one server that has imported everything, so each one starts at once.
 PROCESSES = multiprocessing.get_context("forkserver")
 
 

@@ -103,7 +103,7 @@ class Kit:
 
 
 class Task(nn.Module):
-    """A model with its loss. It records all values itself, so no trainer needs to expose them."""
+    """A model with its loss. The model records all values itself, so no trainer needs to expose them."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ WAYS = [Way(train, one_region) for train in (True, False) for one_region in (Tru
 def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way, region: Regions) -> Results:
     """Run a model from a fixed seed; return the results for its batches, and the dtypes that its modules returned.
 
-    In training the weights step after each region, and do not change inside one.
+    In training the weights step after each region, and do not change inside a region.
     """
     torch.manual_seed(0)
     model, batches = build()

@@ -44,7 +44,7 @@ class Accelerated:
                 if clip and self.accelerator.sync_gradients:
                     self.accelerator.clip_grad_norm_(self.task.parameters(), clip)
                 self.optimizer.step()
-                if self.kit.recipe.schedule:  # Accelerate does not advance it at a skipped step
+                if self.kit.recipe.schedule:  # Accelerate does not advance the schedule at a skipped step
                     self.schedule.step()
                 self.optimizer.zero_grad()
 
