@@ -26,7 +26,8 @@ STREAM_ELEMENTS = 64 * 2**20
 
 Measure: TypeAlias = Callable[[], float]  # the seconds of one call
 Record: TypeAlias = list[float]  # the seconds of every round
-Contestants: TypeAlias = dict[str, Callable[[], Callable[[], object]]]  # functions that create a call
+# For each implementation, a function that creates it and returns a function that runs it once.
+Contestants: TypeAlias = dict[str, Callable[[], Callable[[], object]]]
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 

@@ -53,7 +53,7 @@ def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> N
 
 
 def test_optimizer_step_of_torch_xla() -> None:
-    """The page "AMP (Automatic Mixed Precision) with Pytorch/XLA" calls xm.optimizer_step, which passes arguments on."""
+    """The page "AMP (Automatic Mixed Precision) with Pytorch/XLA" uses xm.optimizer_step, which passes arguments on."""
     import torch_xla.core.xla_model as xm
 
     params = clones(parameters((3,)), "xla")

@@ -47,7 +47,8 @@ def test_values_are_accepted_or_rejected_as_in_torch_optim(
     name: str, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups, which checkpoints contain, keep the choice of an implementation; steps are the same."""
-    monkeypatch.setattr(torch.optim, name, OURS[name])  # users do so if they cannot edit the library
+    # Users replace the class if they cannot edit the library that creates the optimizer.
+    monkeypatch.setattr(torch.optim, name, OURS[name])
     made: list[Any] = []
     weights = []
     for library in (OURS, THEIRS):

@@ -65,7 +65,8 @@ class State:
         for rules in (*reversed(self.modules), *reversed(self.regions), self.process):
             value = rules.get(op)
             if isinstance(value, dict):
-                of_all = value.get("others")  # others: unlisted also unlists a device like a named one
+                # "unlisted" for all others also applies to a device that is like a device with a rule.
+                of_all = value.get("others")
                 like = DEVICES_LIKE[self.name] or self.name
                 value = value.get(self.name, of_all if of_all == "unlisted" else value.get(like, of_all))
             if value is not None:
