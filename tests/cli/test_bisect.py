@@ -58,7 +58,7 @@ def test_it_prints_a_table_and_writes_a_policy_under_which_the_command_is_good(
         "",
         'The fix, under which the last run was good: polycast.use({"linear": "fp32"})',
         f"{runs} runs for 4 rules that differ.",
-        "The result rests on answers that were found 3 times each, without a difference. If the program fails at "
+        "Each answer behind this result was found 3 times, without a difference. If the program fails at "
         "random, searches end with an error or, at most 1.6% of them, with a wrong result.",
         "The rules are in polycast-bisect.yaml: "
         f"POLYCAST_POLICY=polycast-bisect.yaml {shlex.quote(sys.executable)} program.py",

@@ -31,7 +31,7 @@ _GOOD, _SKIP, _MOST = 0, 125, 127  # the exit statuses have the meanings of `git
 # runs under bad rules pass by accident.
 _TIMES = 3
 _CHANCE = (
-    f"The result rests on answers that were found {_TIMES} times each, without a difference. If the program fails at "
+    f"Each answer behind this result was found {_TIMES} times, without a difference. If the program fails at "
     f"random, searches end with an error or, at most {0.25**_TIMES:.1%} of them, with a wrong result."
 )
 
