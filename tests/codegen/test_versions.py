@@ -30,7 +30,7 @@ def inside(*ranges: VersionRange) -> set[Version]:
         ("<3.0,<2.13", VersionRange(None, (2, 13))),
         *((specifier, None) for specifier in ("", "2.10", ">2.10", "<=2.10", ">=2", ">=2.10.1", ">=2.10,", "new")),
         (">=2.10,<2.10", None),  # no release at all
-        *((specifier, None) for specifier in (">=2.1000", f"<2.{'9' * 5000}", ">=2.٣")),  # not a release of PyTorch
+        *((specifier, None) for specifier in (">=2.1000", f"<2.{'9' * 5000}", ">=2.٣")),  # PyTorch has no such release
     ],
 )
 def test_a_specifier_is_parsed(specifier: str, expected: VersionRange | None) -> None:
