@@ -113,8 +113,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         what, remedy = f"expected a mapping from modules to rules, got {rules!r:.60}", "write {'lm_head': 'fp32'}"
         raise PolicyError([Problem(file, "", what, remedy)]) if file else TypeError(f"rules: {what}; {remedy}")
     chosen = _chosen(modules, rules, file)
-    given = {name: chosen[module] for name, module in modules.items() if module in chosen}
-    policies = {name: policy for name, policy in given.items() if policy is not None}
+    policies = {name: policy for name, module in modules.items() if (policy := chosen.get(module)) is not None}
     if policies:
         warn_of_no_kernels()
     return Assignment(policies, chosen)
@@ -203,8 +202,8 @@ def assigned(model: nn.Module) -> Assignments:
         1       {'gelu': 'fp32'}
     """
     _check_model(model)
-    found = ((name, rules_of(module)) for name, module in model.named_modules(remove_duplicate=False))
-    return Assignments({name: policy for name, policy in found if policy is not None})
+    named = model.named_modules(remove_duplicate=False)
+    return Assignments({name: policy for name, module in named if (policy := rules_of(module)) is not None})
 
 
 def _check_model(model: object) -> None:

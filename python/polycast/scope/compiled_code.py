@@ -11,7 +11,6 @@ change only under the lock that dynamo holds while it compiles.
 """
 
 import os
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
@@ -23,13 +22,10 @@ from polycast._extension import enter_region, enter_scope, is_in_force, keep_id_
 from polycast._replaced import Undo, replace
 from polycast.torch_internals import compile_lock, dynamo, guard_manager_class
 
-# The calls that dynamo records in its graphs: see `allow_scopes`.
-_CALLS: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scope)
-
 
 def allow_scopes() -> None:
     """Make dynamo record the calls that enter and leave scopes. Call this before dynamo traces such a call."""
-    for call in _CALLS:
+    for call in (enter_region, enter_scope, leave_scope):
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
 
