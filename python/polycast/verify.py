@@ -4,7 +4,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -131,17 +131,16 @@ def verify(
             raise ValueError(f"parts: expected {' or '.join(DESCRIPTIONS)}, got '{part}'")
     device_type = _device_here(device)
     device = devices.device_of(device_type)
-    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), process.use(None), ExitStack() as stack:
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), process.use(None):
         # PyTorch warns of deprecated ops. We warn of steps of torch.optim, and of backends with kernels of their own.
         warnings.simplefilter("ignore")
-        if device not in installed():
-            stack.enter_context(install(device_type))
-        rules = f"the rules of {device}" if device in installed() else "rules of its own"
-        found = Verification(device_type, {"device": f"{device_type}, which has {rules}", **facts()})
-        for part in chosen:
-            for name, check in PARTS[part](device_type):
-                progress(part, name)
-                found.checks.append(Check(part, name, *without_warnings(partial(_attempt, check))))
+        with nullcontext() if device in installed() else install(device_type):
+            rules = f"the rules of {device}" if device in installed() else "rules of its own"
+            found = Verification(device_type, {"device": f"{device_type}, which has {rules}", **facts()})
+            for part in chosen:
+                for name, check in PARTS[part](device_type):
+                    progress(part, name)
+                    found.checks.append(Check(part, name, *without_warnings(partial(_attempt, check))))
     return found
 
 
