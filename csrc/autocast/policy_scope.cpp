@@ -4,7 +4,6 @@
 
 #include <ATen/autocast_mode.h>
 #include <c10/util/Exception.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -30,14 +29,7 @@ struct Shared {
 };
 
 Shared& shared() {
-  // Never destroyed, because other threads can outlive static objects. A forked child inherits the state of the lock,
-  // so the forking thread holds it during the fork.
-  static Shared* const instance = [] {
-    auto* const made = new Shared;
-    pthread_atfork([] { shared().mutex.lock(); }, [] { shared().mutex.unlock(); }, [] { shared().mutex.unlock(); });
-    return made;
-  }();
-  return *instance;
+  return process_state<Shared>();
 }
 
 // A thread with an older version updates its scopes: see follow_version.

@@ -13,8 +13,6 @@ namespace polycast::autocast {
 
 namespace {
 
-// A process forks with the GIL held. Callers of the functions that lock hold it as well, except for kernels that
-// resolve an overload for the first time or report to an observer.
 struct Tables {
   std::mutex mutex;
   std::unordered_map<std::string, Slot> slots;
@@ -23,9 +21,7 @@ struct Tables {
 };
 
 Tables& tables() {
-  // Never destroyed, because other threads can outlive static objects.
-  static Tables* const instance = new Tables;
-  return *instance;
+  return process_state<Tables>();
 }
 
 size_t slot_count() {
