@@ -21,7 +21,7 @@ GB/s counts the bytes that a step has to move, not the bytes that it does move: 
 state is read and written once, and each element of the gradient is read once, or twice with `--whole`. That is 28 bytes
 for a step of AdamW in float32, and 32 with `--whole`. Copy counts 8 bytes (a read and a write), and triad, a = b + 3 c,
 counts 12. The count omits that a cache reads a line before it is overwritten. A step writes only elements that it has
-read, so its GB/s can exceed the GB/s of both.
+read, so its GB/s can exceed those of copy and triad.
 """
 
 from argparse import Namespace

@@ -37,7 +37,7 @@ TORCH_LIBRARY(polycast, library) {
 }
 
 TORCH_LIBRARY_IMPL(polycast, Autograd, library) {
-  // The operators have no derivative. Without this, autograd's own fallback would copy each list.
+  // The operators have no derivative. Without these fallthroughs, autograd's own fallback would copy each list.
   for (const char* name : {"adam_step_", "sgd_step_", "find_non_finite", "norm", "unscale_", "update_scale_"}) {
     library.impl(name, torch::CppFunction::makeFallthrough());
   }

@@ -45,7 +45,8 @@ untrained, target = nn.Sequential(*map(LoRA, layers)), nn.Sequential(*copy.deepc
 for weight in (layer.weight for layer in layers):
     weight.data += 0.02 * torch.randn(options.width, 1) * torch.randn(options.width)
 with torch.no_grad():
-    drawn = torch.randn(options.steps, 16, 16) @ torch.randn(16, options.width)  # few dimensions, as in real data
+    # The inputs have few independent features, because real data has few as well.
+    drawn = torch.randn(options.steps, 16, 16) @ torch.randn(16, options.width)
     batches = [(inputs, target(inputs)) for inputs in drawn]
 
 figure = Figure(figsize=(7, 4), layout="constrained")

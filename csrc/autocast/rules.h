@@ -80,7 +80,8 @@ c10::OperatorName operator_name(const std::string& name);
 // overload; the key "aten::mm.default" is the overload "aten::mm".
 std::vector<std::string> overloads_of(const std::string& key);
 
-// Returns why a category cannot cast an overload on a device, and a remedy after "; ". Empty if it can.
+// Returns why a category cannot cast an overload on a device, and a remedy after "; ". Returns an empty string if it
+// can cast the overload.
 std::string obstacle(const std::string& name, Category category, DeviceIndex device);
 
 // Returns whether an argument is the optional dtype that fp32_set_opt_dtype sets.

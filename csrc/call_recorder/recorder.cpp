@@ -31,7 +31,7 @@ struct State {
   std::shared_ptr<const std::function<std::string()>> source;
   std::string recorder;  // Empty if no recording runs.
   size_t limit = 0;
-  std::atomic<size_t> room{0};  // The number of calls that are still recorded.
+  std::atomic<size_t> room{0};  // The number of calls that can be recorded before the limit.
   std::atomic<uint64_t> next{0};
   std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};  // The callback of the recording that runs.
 };

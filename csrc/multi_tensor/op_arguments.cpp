@@ -78,7 +78,7 @@ void check_tensor(
   } else {
     TORCH_CHECK_VALUE(
         tensor.sym_sizes() == model.sym_sizes(),
-        text(c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "they must agree"));
+        text(c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "pass tensors of equal sizes"));
   }
 }
 
@@ -103,7 +103,7 @@ void check_scalar(const ScalarArgument& argument, const at::Tensor& tensor, std:
   if (argument.on_cpu && tensor.is_cpu() && !is_of_python(tensor)) {
     TORCH_CHECK_VALUE(
         !std::isnan(tensor.item<double>()),
-        expected(argument.name, "a number", "nan", "NaN would reach every parameter"));
+        expected(argument.name, "a number", "nan", "pass a learning rate that is not NaN"));
   }
 }
 

@@ -66,14 +66,14 @@ class Overlaps {
 bool may_overlap(at::TensorList tensors);
 
 // Raises the versions of the tensors. PyTorch does not do so for C++ operators that write to a list. A backward through
-// a tensor that was saved before the write would then silently use the new values. Call it after the write, so that
-// values that another thread computes during the write belong to the old version.
+// a tensor that was saved before the write would then silently use the new values. Call this function after the write,
+// so that values that another thread computes during the write belong to the old version.
 void raise_versions(at::TensorList tensors);
 
 // Returns whether two tensors of the same sizes have their elements in the same order in memory, without gaps.
 bool same_order(const at::Tensor& left, const at::Tensor& right);
 
-// Returns a copy of a tensor with the memory layout of the model.
+// Returns a copy of a tensor with the memory layout of the tensor `model`.
 at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor);
 
 }  // namespace polycast::multi_tensor

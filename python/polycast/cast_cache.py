@@ -157,8 +157,8 @@ def _check_not_sharded(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, managers):
             raise ValueError(
-                f"cannot keep the casts of a {type(part).__name__}: FSDP changes its storage; pass a module that FSDP "
-                "does not manage"
+                f"cannot keep the casts of this {type(part).__name__}: FSDP changes its storage; pass a module that "
+                "FSDP does not manage"
             )
 
 

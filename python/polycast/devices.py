@@ -242,8 +242,8 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
         )
     if device_type in DEVICES and device_type_of(device_type) != device_type:
         return ValueError(
-            f"device: expected '{device_type_of(device_type)}', got '{device_type}'; its rules apply to "
-            f"'{device_type_of(device_type)}' on the hardware that they are for"
+            f"device: expected '{device_type_of(device_type)}', got '{device_type}'; pass "
+            f"'{device_type_of(device_type)}', which has the rules of '{device_type}' on its hardware"
         )
     return ValueError(f"device: expected one of {', '.join(known)}, got '{device_type}'")
 

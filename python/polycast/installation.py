@@ -174,8 +174,8 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
         device = device_of(device_type)
         if like not in (None, device, DEVICES_LIKE[device]):
             raise ValueError(
-                f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; to use other "
-                "rules, add the device to policy.yaml"
+                f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; for other "
+                "rules, change the device in policy.yaml, or add it there"
             )
     handle, kept = _handle(), list[str]()
     with changing():

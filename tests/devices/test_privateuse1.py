@@ -160,7 +160,7 @@ privateuse1
 torch.float16 []
 {STAY}
 torch.float32 True
-like: expected 'cuda' for {NAME}, got 'xpu'; to use other rules, add the device to policy.yaml
+like: expected 'cuda' for {NAME}, got 'xpu'; for other rules, change the device in policy.yaml, or add it there
 """
 
 

@@ -69,7 +69,7 @@ def uses(rng: random.Random) -> None:
 
 def main(seconds: float) -> None:
     """Run threads that each perform one of these tasks, for this duration."""
-    faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # exits after a deadlock
+    faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # A deadlock prints tracebacks.
     roles = (enters, compiles, forks, uses)
     torch.set_num_threads(1)  # a forked child has no thread pool
     # Each role runs once before, because two threads that import dynamo at once fail in PyTorch. PyTorch also looks up

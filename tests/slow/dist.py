@@ -4,7 +4,8 @@
 
 For each of these PyTorch releases `make build` makes a wheel. The files and the metadata of the wheels and of the
 source distribution are compared with the checkout. Each wheel, and the source distribution, is installed into a new
-environment, where a step is trained and `polycast verify` runs. The script needs the network, and minutes per release.
+environment, where a model is trained for one step and `polycast verify` runs. The script needs the network, and
+minutes per release.
 """
 
 import os

@@ -5,6 +5,7 @@ import signal
 import sys
 from argparse import REMAINDER, SUPPRESS, ArgumentParser, Namespace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -28,11 +29,14 @@ def run(options: Namespace) -> int:
     """Run the script and return its exit status.
 
     Raises:
-        ValueError: If an argument is wrong.
+        ValueError: If the script or module does not exist, or an argument is wrong.
         SystemExit, KeyboardInterrupt: If the script raises it.
     """
     script = options.script
     sys.path[0] = str(Path.cwd() if options.module else Path(script).resolve().parent)
+    if not (_is_module(script) if options.module else Path(script).is_file()):
+        kind, wanted = ("module", "a module that Python can find") if options.module else ("script", "a Python file")
+        raise ValueError(f"{kind}: expected {wanted}, got '{script}'")
     record = trace(lines=options.lines, limit=options.limit)
     if hasattr(signal, "SIGPIPE"):  # in the script, a closed pipe raises BrokenPipeError, as in any Python program
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -50,6 +54,13 @@ def run(options: Namespace) -> int:
         if record.calls or not failed:
             print(f"\n{_text(record, options)}", file=sys.stderr)
     return int(failed)
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # the package does not exist, or the name is not valid
+        return False
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:

@@ -25,10 +25,10 @@ _GOOD, _SKIP, _MOST = 0, 125, 127  # the exit statuses have the meanings of `git
 # Note [How likely is a wrong result?]
 # If a program fails at random, a run can give a wrong answer, and the search can name the wrong rules. A result is
 # right if a few answers are right: each set is bad by itself, the program is good without any one rule of a set, and
-# the fix is good. The search repeats the run for each of these answers, for "good" and for "bad" until it has
-# found them n times. If runs under good rules fail with a probability p, the probability that a false "bad" is found n
-# times and that "good" passes n times is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound applies if
-# runs under bad rules pass by accident.
+# the fix is good. The search repeats the run behind each of these answers, and the runs of "good" and of "bad", until
+# each gave its answer n times. If runs under good rules fail with a probability p, the probability that a false "bad"
+# is found n times and that "good" passes n times is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound
+# applies if runs under bad rules pass by accident.
 _TIMES = 3
 _CHANCE = (
     f"Each answer behind this result was found {_TIMES} times, without a difference. If the program fails at "
@@ -40,7 +40,8 @@ class Run(NamedTuple):
     """One run of the program under some rules."""
 
     status: int
-    """0 for good; 125 if it cannot be tested; up to 127 for bad; 128 and the number of the signal that killed it."""
+    """0 for good; 125 if the run cannot be tested; any other status up to 127 for bad; 128 plus the number of the
+    signal that killed the run."""
     seconds: float
     message: str
     """How the run ended, with the end of its output."""
@@ -67,13 +68,13 @@ def bisect(
 
     Args:
         check: Runs the program, and returns a true value if it is good, a false one if it is bad. An exception is bad
-            as well. It must do the same each time, so it seeds random numbers itself, and makes its model again if it
-            trains it.
+            as well. It must do the same each time: seed the random numbers in it, and if it trains a model, make the
+            model in it.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which it is bad.
-        repeat: How often the program runs under the same rules, until a run is bad. If a program fails in a share p of
-            its runs, bad rules count as good with a probability of (1 - p) ** repeat: 0.8 % for one in three and 12
-            runs.
+        repeat: The largest number of runs under the same rules. A bad run is the last one. If a program fails in a
+            share p of its runs, bad rules count as good with a probability of (1 - p) ** repeat: 0.8 % for one in three
+            and 12 runs.
         progress: Called with a line after each run.
         model: The model that the program runs, or copies of which it runs. Its modules are given rules by
             :func:`polycast.assign` during a run.

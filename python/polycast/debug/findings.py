@@ -42,9 +42,9 @@ class Finding:
     result: Magnitude
     """The magnitude of the non-finite result."""
     made: tuple[tuple[float, float], ...]
-    """The largest and the smallest absolute result at the site, each as it was and in float32; empty in backward."""
+    """The largest and the smallest absolute result at the site, each as it is and in float32; empty in backward."""
     remedy: str
-    """Rules that were tried and avoid it; otherwise the rules that were tried."""
+    """The last line: rules that were tried and give finite results, other advice, or rules that were tried in vain."""
     skipped: bool = False
     """Whether a scaler skipped the step."""
 

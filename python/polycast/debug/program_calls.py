@@ -119,7 +119,7 @@ class StepCalls:
         return found
 
     def ruled(self, index: int) -> int | None:
-        """Return the call whose rule sets the dtype of a call, or in backward of the gradient that a call computes.
+        """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
         A call without a rule has the dtype of its inputs, so the calls that made these are searched. A cast by the
         program has the dtype that it names, often the dtype of the last call with a rule before it.

@@ -35,7 +35,7 @@ class ProgramState:
             if weight._version != version:
                 raise RuntimeError(
                     f"the program changed a weight of shape {tuple(weight.shape)}, which is not restored for the "
-                    "second run; leave the optimizer's step out of it"
+                    "second run; remove the optimizer's step from the program"
                 )
 
     @torch.no_grad()

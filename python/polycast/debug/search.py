@@ -8,11 +8,11 @@ therefore needs k * (log2(n) + 1) runs. Classic delta debugging, by subsets and 
 the same sets; no search needs fewer than log2(n).
 
 This assumes that more switches as in "bad" make nothing good again. If they do, or if a run cannot be tested, the
-result is still a set with which the program was bad. At the end the program runs without each one of its switches, so
-the set is minimal in every case.
+result is still a set with which the program was bad. At the end the program runs once for each switch of the set,
+without this switch, so the set is minimal in every case.
 
 If a program fails at random, the search could name rules that are not at fault. So before a set is returned, the search
-runs the program again with the set, and again without each one of its switches.
+runs the program again with the set, and again without each switch of the set.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence

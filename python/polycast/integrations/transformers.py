@@ -7,7 +7,7 @@ from polycast.scaler.grad_scaler import GradScaler
 
 
 class ScalerMixin:
-    """A base class, written before ``transformers.Trainer``, with which a trainer of ``fp16=True`` uses our scaler.
+    """A base class with which a trainer uses our scaler for ``fp16=True``. List it before ``transformers.Trainer``.
 
     As with its own scaler, the trainer clips, skips steps and their schedule, and saves the scale. ``bf16=True`` needs
     neither a scaler nor the mixin: ``import polycast`` is enough. An optimizer of :mod:`polycast.syncfree` is optional.

@@ -179,7 +179,7 @@ class _Reader:
         for device, one, other in zip(DEVICES_LIKE, earlier, row, strict=True):
             if one and other and one.category != other.category and one.source not in reported:
                 reported.add(one.source)
-                what = f"'{shown(key)}' is {other.category} on {device} here, and {one.category} by {one.source}"
+                what = f"casts '{shown(key)}' as {other.category} on {device}, and {one.source} as {one.category}"
                 also = "" if "." in key else ", or name one overload, whose rule overrides the rule of its op"
                 self.report(path, what, f"remove one of the two rules{also}")
         return overlaid(row, earlier)

@@ -85,8 +85,9 @@ def rows_of(release: Release) -> Rows:
     """Return rows for the overloads whose category in a release differs from policy.yaml.
 
     Overloads that the installed PyTorch does not have are omitted. The category of policy.yaml applies if the release
-    does not have the overload, if its kernel is hand-written, or if it has no record of the device. A device without a
-    record has a cell only if a device that it is like has one, so that it does not inherit that cell.
+    does not have the overload, if the kernel of the overload is hand-written, or if the release has no record of the
+    device. A device without a record has a cell only if a device that it is like has one, so that it does not inherit
+    that cell.
     """
     rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):

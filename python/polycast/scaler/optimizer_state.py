@@ -108,7 +108,7 @@ class OptimizerState:
 
 
 def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
-    """Multiply gradients by one element in place and check them, in one pass. PyTorch allows no float16 here."""
+    """Multiply gradients in place by a one-element tensor, and check them. PyTorch allows no float16 here."""
     checks, operator = [], torch.ops.polycast.unscale_.default
     gathered = gather_gradients(groups, coalesce_in_place=True)
     for each in () if allow_float16 else gathered:

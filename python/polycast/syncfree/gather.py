@@ -59,7 +59,7 @@ def gather_group(
 ) -> TensorLists | None:
     """Return the lists for a step of parameters that have gradients, or None if torch.optim must step them.
 
-    The names are those of a parameter's state, in the order of the operator's lists. None is an empty list.
+    The names of a parameter's state are in the order of the operator's lists. A name of None gives an empty list.
 
     Raises:
         KeyError: If a parameter has no state yet.

@@ -66,7 +66,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     def _problem_of(self, group: Group) -> str | None:
         """Return the reason why this optimizer does not support a group, or None."""
-        text = "state_dtype of a parameter group: expected none; pass it to the optimizer, for all groups"
+        text = "state_dtype: expected an argument of the optimizer, got a key of a group; pass it to the optimizer"
         return text if "state_dtype" in group else None
 
     def step(
@@ -158,7 +158,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
         """Return the names of a parameter's state in the order of the operator's lists, and its numbers and flags.
 
-        A name of None is an empty list. The plan is None if only torch.optim supports the options of the group.
+        A name of None gives an empty list. The plan is None if only torch.optim supports the options of the group.
         """
 
     def _gather(self, group: Group, params: list[Tensor], grads: list[Tensor]) -> tuple[TensorLists, Arguments] | None:

@@ -31,7 +31,7 @@ class TensorLists:
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
 
     def call(self, operator: Operator, param_groups: list[Group], arguments: Arguments = NOTHING) -> Any:
-        """Call an operator on the lists. Its errors name the parameter."""
+        """Call an operator on the lists. If it raises, the error names the parameter."""
         try:
             result = call(operator, self.device, self.lists, arguments)
         except Exception:
