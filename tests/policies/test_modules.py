@@ -135,6 +135,7 @@ class Named(nn.Linear):
 
 
 def test_a_forward_with_rules_may_have_arguments_of_any_name() -> None:
+    torch._dynamo.reset()  # compiled modules with rules share one limit of recompilations
     module = ruled(Named(4, 4))
     for run in (module, torch.compile(module, backend="eager", fullgraph=True)):
         with polycast.autocast("cpu"):

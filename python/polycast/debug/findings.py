@@ -64,8 +64,7 @@ class Finding:
         if len(parts) > _TENSORS:
             by_dtype = {dtype: most([one.value for one in tensors if one.dtype is dtype]) for dtype, _ in tensors}
             parts = dict.fromkeys(f"{dtype_name(dtype)} up to {value:.3g}" for dtype, value in by_dtype.items())
-        given = ", ".join(parts)
-        given = given or "no floating-point tensor"
+        given = ", ".join(parts) or "no floating-point tensor"
         sizes = [
             (how, *pair)
             for how, pair in zip(("up to", "down to"), self.made, strict=False)
@@ -150,12 +149,10 @@ def _remedy(
     is_lost_here = wide is not None and all(map(is_finite, outputs(step, wide, [failing])))
     scale = "a GradScaler with a smaller init_scale avoids it; " if phase == BACKWARD and is_lost_here else ""
     if call.function:
-        what = (
-            ".float() after the gradient and each saved tensor"
-            if is_lost_here
-            else "torch.where around a division by 0"
-        )
-        return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {what} in the backward of this function"
+        change, where = "torch.where around a division by 0", "in the backward of this function"
+        if is_lost_here:
+            change = ".float() after the gradient and each saved tensor"
+        return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {change} {where}"
     if any(op == CAST for _, op in advice.rules):
         dtype = call.outputs[0].dtype if advice.culprit is None else step.calls[advice.culprit].outputs[0].dtype
         return f"{scale}the program itself casts it: remove the cast to {dtype_name(dtype)}"

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from polycast._extension import DEVICES, DEVICES_LIKE, KernelPolicy, kernel_policy
+from polycast._extension import DEVICES, KernelPolicy, kernel_policy
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED
 from polycast.policy.errors import PolicyError
@@ -20,6 +20,7 @@ from polycast.policy.rules import (
     ATEN,
     BY_OVERLOAD,
     EVERY,
+    Casts,
     Cell,
     Row,
     Rows,
@@ -32,11 +33,11 @@ from polycast.policy.rules import (
     shown,
     split_overload,
     table_of,
+    value_of,
 )
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
-Casts: TypeAlias = str | dict[str, str]  # the value of an op in a dict of rules
 PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None"
 
 # All policies by id. Equal policies have separate entries, because one of them may be freed first.
@@ -176,7 +177,7 @@ class Policy(Mapping[str, Casts]):
         """The shortest dict from which an equal policy can be made."""
         names = {key: key.removeprefix(ATEN) for key in self._rows}
         return {
-            name if name == EVERY or op_names.keys_of(name) == (key,) else key: _value_of(self._rows[key])
+            name if name == EVERY or op_names.keys_of(name) == (key,) else key: value_of(self._rows[key])
             for key, name in names.items()
         }
 
@@ -329,16 +330,6 @@ class Policy(Mapping[str, Casts]):
 def key_of(policy: Policy) -> str:
     """Return a digest of the rows of a policy with their sources and notes."""
     return sha256(json.dumps(policy._rows, sort_keys=True).encode()).hexdigest()
-
-
-def _value_of(row: Row) -> Casts:
-    """Return the value of a row in a dict of rules. It omits devices that inherit their cell."""
-    cells = zip(DEVICES_LIKE, row, strict=True)
-    values = {device: cell.category for device, cell in cells if cell is not None}
-    first, *rest = values.values()
-    if len(values) == len(DEVICES_LIKE) and all(value == first for value in rest):
-        return first
-    return {device: value for device, value in values.items() if value != values.get(DEVICES_LIKE[device] or "")}
 
 
 def _one_category(op: Op, device: str, rules: list[Rule]) -> str:

@@ -57,11 +57,22 @@ class Cell(NamedTuple):
 Row: TypeAlias = tuple[Cell | None, ...]
 # By an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest key applies.
 Rows: TypeAlias = dict[str, Row]
+Casts: TypeAlias = str | dict[str, str]  # the value of an op in a dict of rules
 
 
 def overlaid(under: Row | None, over: Row) -> Row:
     """Merge two rows. The cells of `over` override those of `under`."""
     return over if under is None else tuple(high or low for low, high in zip(under, over, strict=True))
+
+
+def value_of(row: Row) -> Casts:
+    """Return the value of a row in a dict of rules. It omits devices that inherit their cell."""
+    cells = zip(DEVICES_LIKE, row, strict=True)
+    values = {device: cell.category for device, cell in cells if cell is not None}
+    first, *rest = values.values()
+    if len(values) == len(DEVICES_LIKE) and all(value == first for value in rest):
+        return first
+    return {device: value for device, value in values.items() if value != values.get(DEVICES_LIKE[device] or "")}
 
 
 class Rule(NamedTuple):
