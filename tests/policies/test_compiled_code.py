@@ -274,6 +274,8 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def process() -> list[Any]:
     """The findings of a process that changed its policy while a thread imported the compiler."""
+    if torch.__version__.startswith("2.10.") and torch.version.cuda and not torch.cuda.is_available():
+        pytest.skip("PyTorch 2.10 for CUDA crashes without a GPU if a thread compiles before the main thread")
     found: list[Any] = json.loads(python(PROCESS, TORCH_LOGS="-all"))
     return found
 
