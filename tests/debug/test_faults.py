@@ -124,7 +124,7 @@ BRANCHES = st.fixed_dictionaries(
 def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
     branches: list[dict[str, Any]], ends_in_norm: bool, has_rule: bool, scale: int
 ) -> None:
-    """The loss scale is far too large. The test follows the advice of the first finding until there is no finding."""
+    """The loss scale is far too large. The test follows the advice of the first finding until watch finds nothing."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(16, WIDTH), *(Branch(**branch) for branch in branches))
     model.append(nn.LayerNorm(WIDTH) if ends_in_norm else nn.Identity()).append(nn.Linear(WIDTH, 16))

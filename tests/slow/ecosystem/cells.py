@@ -33,7 +33,7 @@ class Cell:
     package: str
     recipe: Recipe
     train: Train
-    beside: Train  # the stock run with equal seed and data, by the trainer or, if it has no such run, by PyTorch's loop
+    stock: Train  # the stock run with equal seed and data, by the trainer or, if it has no such run, by PyTorch's loop
     line: str  # the line that a user adds to training with stock PyTorch, in addition to our optimizer and scaler
     needs_line: bool  # whether the line is always required
 
@@ -55,14 +55,14 @@ CELLS: list[Cell] = []
 def trainer(
     package: str,
     train: Train,
-    beside: Train | None = None,
+    stock: Train | None = None,
     *,
     line: str = "",
     needs_line: bool = False,
     recipes: Iterable[Recipe] = RECIPES,
 ) -> None:
     """Register a trainer with its recipes; it is called in its own process."""
-    CELLS.extend(Cell(package, recipe, train, beside or train, line, needs_line) for recipe in recipes)
+    CELLS.extend(Cell(package, recipe, train, stock or train, line, needs_line) for recipe in recipes)
 
 
 def outcome(cell: Cell) -> Outcome:
@@ -70,7 +70,7 @@ def outcome(cell: Cell) -> Outcome:
     found = Outcome("no", float("nan"), "")
     for verdict in ["one line"] if cell.needs_line else ["unchanged", "one line"] if cell.line else ["unchanged"]:
         try:
-            stock = trained(cell.beside, Kit(replace(cell.recipe, resume=0), ours=False, line=False, folder=Path()))
+            stock = trained(cell.stock, Kit(replace(cell.recipe, resume=0), ours=False, line=False, folder=Path()))
             ours = trained(cell.train, Kit(cell.recipe, ours=True, line=verdict == "one line", folder=Path()))
         except Exception as failure:  # a trainer may raise any exception, and its process may die
             found = Outcome("no", found.difference, f"{type(failure).__name__}: {failure}".splitlines()[0])

@@ -86,6 +86,6 @@ def transformers_trainer(kit: Kit) -> Trained:
 
 # The Trainer runs float16 on the CPU in float32, so it is compared with PyTorch's own loop.
 for each in RECIPES:
-    beside = plain if each.scales else transformers_trainer
+    stock = plain if each.scales else transformers_trainer
     line = "`class Mine(ScalerMixin, Trainer)`"
-    trainer("transformers.Trainer", transformers_trainer, beside, line=line, recipes=[each])
+    trainer("transformers.Trainer", transformers_trainer, stock, line=line, recipes=[each])
