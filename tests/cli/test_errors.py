@@ -18,6 +18,7 @@ trace FOLDER / trace -m no.such.module / trace -m SCRIPT / check / check --nonse
 check BINARY / verify rulez / verify --device gpu / bisect --repeat 3 / bisect --godo fp32 -- true
 bisect --repeat 0 -- true / bisect --good nonsense -- true / bisect --good BINARY -- true / bisect -- FOLDER
 bisect -- no-such-program / bisect no-such-program / bisct -- true / trase x.py / softmx / bisect -- ""
+bisect --output FOLDER -- true / bisect --output FOLDER/no/rules.yaml -- true
 """
 
 

@@ -52,12 +52,14 @@ def run(options: Namespace) -> int:
         ValueError: If an argument is wrong, or there is nothing to search for.
         OSError: If the command cannot be run, or the file cannot be written.
     """
+    if options.output.is_dir() or not options.output.parent.is_dir():
+        raise ValueError(f"--output: expected a file in an existing folder, got '{options.output}'; name another file")
     found = Search(
         lambda candidate: _run(options.command, candidate),
         *(options.good, options.bad, options.repeat),
         lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
     ).run()
-    print(found)  # first, because the file may be one that cannot be written
+    print(found)  # first, because writing the file can fail
     found.policy.save(options.output)
     print(f"The rules are in {options.output}: {ENVIRONMENT_POLICY}={options.output} {shlex.join(options.command)}")
     arguments = f"good={str(options.output)!r}, bad={options.bad!r}, repeat={options.repeat}, model=model"
