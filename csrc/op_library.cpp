@@ -1,10 +1,10 @@
-// All operators of polycast. They are the only way from Python's optimizers and scaler to the kernels.
+// All operators of polycast. Python's optimizers and scaler call the kernels only through these operators.
 //
 // The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
-// all of its arguments before it writes. It raises the version of every tensor that it may write, also if it skips;
-// only the CPU's kernels, which know that they skip, do not. The CPU has one fused pass over all tensors, and XLA one
-// computation. On other devices the operators are registered in Python and call PyTorch's kernels. With grad_scale or
-// clip_coef, PyTorch's fused steps write the unscaled and clipped gradients as well.
+// all of its arguments before it writes. It raises the version of every tensor that it may write, even in a skipped
+// step, except on the CPU, where the kernel knows of the skip. On the CPU an operator is one fused pass over all
+// tensors, on XLA one computation. Python registers the operators of other devices, which call PyTorch's kernels. With
+// grad_scale or clip_coef, PyTorch's fused steps write the unscaled and clipped gradients as well.
 //
 // - found_inf: one float32 element. If it is not zero, a step writes nothing.
 // - grad_scale: one element. A step divides the gradients by it.
@@ -24,13 +24,14 @@ TORCH_LIBRARY(polycast, library) {
       "float weight_decay, float momentum, bool nesterov, bool maximize, Tensor? found_inf=None, "
       "Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 
-  // found_inf is 1 if any tensor has a non-finite element, otherwise 0. non_finite has the same for each tensor.
+  // found_inf is 1 if any tensor has a non-finite element, otherwise 0. non_finite has such a flag for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
-  // Returns the norm of all elements together, in float32 (float64 if a tensor is), and the results of find_non_finite.
+  // Returns the norm of all elements together, in float32 (or float64, if any tensor is), and the results of
+  // find_non_finite.
   library.def("norm(Tensor[] tensors, float norm_type) -> (Tensor norm, Tensor found_inf, Tensor non_finite)");
-  // Multiplies by inv_scale. Sets found_inf to 1 if an element was non-finite before, and does not change it otherwise.
+  // Multiplies the gradients by inv_scale. Before, sets found_inf to 1 if an element is non-finite.
   library.def("unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> Tensor non_finite");
-  // growth_tracker counts the steps since the scale last changed.
+  // growth_tracker counts the steps since the last growth or backoff.
   library.def(
       "update_scale_(Tensor(a!) scale, Tensor(b!) growth_tracker, Tensor found_inf, float growth_factor, "
       "float backoff_factor, int growth_interval, float min_scale, float max_scale) -> ()");

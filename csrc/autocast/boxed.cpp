@@ -1,4 +1,4 @@
-// The autocast kernel for ops of any library. It works like kernel.h, with boxed arguments.
+// The autocast kernel of an op that policy.yaml does not list. It works like kernel.h's, with boxed arguments.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
@@ -23,8 +23,8 @@ class Boxed final : public c10::OperatorKernel {
   explicit Boxed(Slot slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-    // Since PyTorch 2.15, calls of overloads and custom ops from Python bypass PyTorch's record functions. While calls
-    // are recorded, such a call is repeated through the dispatcher, which runs the record functions.
+    // Since PyTorch 2.15, calls of overloads and custom ops from Python bypass PyTorch's record functions. While a
+    // recording runs, this kernel repeats such a call through the dispatcher, which runs the record functions.
     if (!std::exchange(is_repeated, false) && is_unobserved(slot_)) {
       is_repeated = true;
       op.callBoxed(stack);
@@ -47,7 +47,7 @@ class Boxed final : public c10::OperatorKernel {
   }
 
  private:
-  // fp32_set_opt_dtype sets the first optional dtype.
+  // Sets the first optional dtype to float32, if it is None and autocast would cast the first argument.
   static void set_dtype(const c10::FunctionSchema& schema, const Call& call, c10::IValue* arguments) {
     const std::vector<c10::Argument>& known = schema.arguments();
     c10::IValue& dtype = arguments[std::find_if(known.begin(), known.end(), is_optional_dtype) - known.begin()];

@@ -1,4 +1,4 @@
-// The built-in policy: devices, categories and rules. The files in generated/autocast/ fill it.
+// The built-in policy: devices, categories and rules. The files in generated/autocast/ contain its tables.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ class CppFunction;
 
 namespace polycast::autocast {
 
-// How an op casts its arguments. policy.yaml has a sentence for each category.
+// The way in which an op casts its arguments. policy.yaml describes each category except unlisted.
 enum class Category : uint8_t {
   lower_precision_fp,
   fp32,
@@ -21,7 +21,7 @@ enum class Category : uint8_t {
   banned,
   input_dtype,
   stock,
-  unlisted,  // The op has no rule in policy.yaml, or a rule at run time removes it.
+  unlisted,  // The op has no rule in policy.yaml, or a policy removes the rule.
 };
 
 struct Device {
@@ -29,7 +29,7 @@ struct Device {
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
   bool cache;        // Casts of weights may be reused on the device.
-  const char* like;  // The device inherits the rules of this one, if it is not "".
+  const char* like;  // The device inherits the rules of the device with this name. "" means none.
 };
 
 struct CategoryDoc {
@@ -58,8 +58,8 @@ struct PublicNames {
   const char* names;
 };
 
-// Adds the rule once for each device of a set such as "cuda xpu -npu". The set has the named devices, and the devices
-// that are like one of them, except for devices with a "-".
+// Adds the rule once for each device of a set such as "cuda xpu -npu". The set has the listed devices and the devices
+// that inherit from one of them, except for devices with a "-".
 void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices, BuiltInRule rule);
 
 const std::vector<Device>& devices();

@@ -1,8 +1,8 @@
 // Casts of the arguments of one call.
 //
-// Only 16- and 32-bit floating-point tensors on the region's device are cast. Every other argument is returned
-// unchanged: float64 because PyTorch never casts it, float8 and float4 because their values need a scale. If `to` is
-// Undefined, nothing is cast.
+// Only 16- and 32-bit floating-point tensors on the kernel's device are cast. Every other argument is returned
+// unchanged: float64 because PyTorch's autocast never casts it, float8 and float4 because their values need a scale. If
+// `to` is Undefined, nothing is cast.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -100,7 +100,7 @@ at::ScalarType widest_type(c10::DeviceType device, const Arguments&... arguments
   return widest;
 }
 
-// Sets a dtype argument that is None, and returns any other argument unchanged.
+// Returns `to` for a dtype argument that is None, and any other argument unchanged.
 inline std::optional<at::ScalarType> set_absent_dtype(at::ScalarType to, const std::optional<at::ScalarType>& dtype) {
   return dtype.has_value() ? dtype : to;
 }

@@ -1,6 +1,6 @@
-// The state that a kernel reads before it casts: the rule of the call, its device, and the dtype of the region.
+// The state that a kernel reads before it casts: the call's rule and device, and the region's dtype.
 //
-// This file reads the state, and not a header, because autocast_mode.h includes every operator.
+// These functions are not in a header, because autocast_mode.h includes every operator.
 #include "autocast/kernel.h"
 
 #include <ATen/TracerMode.h>
@@ -37,7 +37,7 @@ std::atomic<const RuleObserver*> observer{nullptr};
 
 }  // namespace
 
-// If this is inlined, GCC warns that the key may be outside of the tables.
+// If this function were inlined, GCC would warn that the key may be outside of the tables.
 [[gnu::noinline]] Installed installed_on(c10::DispatchKey autocast_key) {
   const auto key = static_cast<size_t>(autocast_key);
   return {type_by_key[key], device_by_key[key].load(std::memory_order_relaxed)};

@@ -1,4 +1,4 @@
-// The autocast kernel of any op: it casts the arguments by the op's rule, and calls the op below autocast.
+// The autocast kernel of an op in policy.yaml: it casts the arguments by the op's rule and calls the op below autocast.
 //
 // The kernel reads its device from the dispatch key and its rule from the active policies. One instantiation therefore
 // serves the op on every device, under every policy.
@@ -16,7 +16,7 @@
 
 namespace polycast::autocast {
 
-// The device that is installed on an autocast key. A device type can have several devices, of which one is installed.
+// The device of policy.yaml that is installed on an autocast key. Several devices can share a key; one is installed.
 struct Installed {
   c10::DeviceType device_type;
   DeviceIndex device;
@@ -26,7 +26,7 @@ Installed installed_on(c10::DispatchKey autocast_key);
 void set_installed(c10::DispatchKey autocast_key, DeviceIndex device);
 at::ScalarType lower_precision(c10::DeviceType device_type);
 
-// One call of an op, with its rule. The constructor raises for a banned op.
+// One call of an op, with its rule. The constructor raises for a banned op, and for a policy's rule in torch.jit.trace.
 class Call {
  public:
   Call(c10::DispatchKeySet keys, Slot slot) : Call(autocast_key(keys), slot) {}
@@ -35,8 +35,8 @@ class Call {
   const c10::DeviceType device_type;
   const Rule rule;
 
-  // An unlisted op continues as if there were no kernel: the ops that it runs still autocast. A rule of any category,
-  // including input_dtype, covers the whole op: the ops that it runs do not autocast.
+  // An unlisted op runs as if it had no kernel: autocast still applies to the ops that it runs. Any other category,
+  // including input_dtype, covers the whole op: autocast is off for the ops that it runs.
   bool is_unlisted() const {
     return rule.category == Category::unlisted;
   }
@@ -66,13 +66,13 @@ class Call {
 
   static Rule find_rule(Slot slot, DeviceIndex device);
 
-  // Tracers use the Python dispatcher, which also passes the keys above the kernel's own.
+  // PyTorch's tracers use the Python dispatcher, which also passes keys of a higher priority than the kernel's own.
   static c10::DispatchKey autocast_key(c10::DispatchKeySet keys) {
     return (keys & c10::autocast_dispatch_keyset).highestPriorityTypeId();
   }
 };
 
-// Target is the overload of Op with a dtype as one more argument, or Op itself if there is none.
+// Target is the overload of Op with a dtype as one more argument, or Op itself if there is no such overload.
 template <class Op, class Target, class Schema = typename Op::schema>
 struct Kernel;
 
@@ -87,7 +87,7 @@ struct Kernel<Op, Target, Return(Arguments...)> {
     }
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     if constexpr ((std::is_same_v<Arguments, std::optional<at::ScalarType>> || ...)) {
-      // An ineligible input is left to the op's own type promotion, which a dtype would override.
+      // The op's own type promotion applies to an ineligible input, and a dtype would override it.
       if (call.rule.category == Category::fp32_set_opt_dtype && is_eligible(first_of(arguments...), call.device_type)) {
         return Op::call(set_absent_dtype(at::kFloat, arguments)...);
       }

@@ -1,4 +1,4 @@
-// The categories that the schema of an overload allows, with the reasons against the others.
+// The reasons for which a category cannot cast an overload, found from the overload's schema.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
@@ -39,7 +39,7 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-// Returns why no category can cast the overload.
+// Returns why no category can cast the overload, or an empty string.
 std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();
   const auto any = [&](const auto& question) { return std::any_of(arguments.begin(), arguments.end(), question); };
@@ -52,8 +52,8 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   if (any(is_written)) {
     return "writes to an argument; name a functional overload";
   }
-  // Examples are squeeze, whose result may be written to, and reshape without a copy. policy.yaml lists only ops that
-  // return new tensors in the calls that are cast.
+  // For example, squeeze and reshape can return a view, which the program may write to. An op that policy.yaml lists is
+  // exempt, because it returns new tensors in the calls that are cast.
   if (!is_listed(schema.name()) &&
       any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
     return "can return a view of its argument, and a cast would break that aliasing; remove the rule";
@@ -103,7 +103,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
     return reason;
   }
   const std::vector<c10::Argument>& arguments = op->schema().arguments();
-  // Only the overloads of these rules have a kernel that appends a dtype.
+  // Only an overload with a built-in rule fp32_append_dtype has a kernel that appends a dtype.
   const BuiltInRow& row = built_in_row(name);
   const auto appends = [](const BuiltInRule* rule) { return rule && rule->category == Category::fp32_append_dtype; };
   if (category == Category::fp32_append_dtype && std::none_of(row.begin(), row.end(), appends)) {

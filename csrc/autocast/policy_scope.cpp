@@ -19,7 +19,7 @@ namespace polycast::autocast {
 namespace {
 
 using Parts = std::vector<PolicyScope::Part>;
-using Key = std::vector<std::pair<Layer, const Policy*>>;  // The scope owns the policies.
+using Key = std::vector<std::pair<Layer, const Policy*>>;  // The scope with this key owns the policies.
 
 struct Shared {
   std::mutex mutex;
@@ -32,21 +32,21 @@ Shared& shared() {
   return process_state<Shared>();
 }
 
-// A thread with an older version updates its scopes: see follow_version.
+// A thread that has an older version replaces its scopes: see follow_version.
 std::atomic<uint64_t> version{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
-// The policy of the process in an earlier scope that a thread enters, and the policy that it replaces. A policy that is
-// used later applies in the earlier scope as well.
+// The policy of the process in an earlier scope that a thread enters. It applies in that scope as long as `instead_of`
+// is the current policy of the process, and use() ends it.
 struct EarlierProcess {
   PolicyPointer policy;
   PolicyPointer instead_of;
 };
 
-// One entry of a thread's stack.
+// A frame of a thread's stack: a region or a module that the thread is in.
 struct Frame {
-  GuardPointer guard;  // Compiled code has none.
+  GuardPointer guard;  // A frame of compiled code has none.
   ScopePointer scope;  // The scope that applies within the frame.
   std::optional<EarlierProcess> earlier;
   std::optional<Region> before;
@@ -58,7 +58,7 @@ struct Thread {
 };
 
 thread_local Thread thread;
-// The state that each call of an op reads. It is separate and constant-initialized, so that reading it runs no code.
+// The state that each call of an op reads. Constant initialization, unlike that of Thread, makes the access fast.
 struct InForce {
   const PolicyScope* scope;
   uint64_t version;
@@ -109,7 +109,7 @@ PolicyPointer process_of(const ScopePointer& scope) {
   return has_one ? scope->parts.back().policy : nullptr;
 }
 
-// Returns a scope with another policy of the process at its end. The caller holds the lock.
+// Returns the scope with `policy` as its policy of the process, or without one for nullptr. The caller holds the lock.
 ScopePointer with_process(const ScopePointer& scope, const PolicyPointer& policy) {
   Parts parts = scope ? scope->parts : Parts{};
   if (!parts.empty() && parts.back().layer == Layer::process) {
@@ -153,7 +153,7 @@ void push(GuardPointer guard, ScopePointer scope, bool is_earlier, const std::op
   in_force.scope = innermost().get();
 }
 
-// Clears PyTorch's cache as PyTorch does: without the GIL. Another thread that clears it can need the GIL, to free a
+// Clears PyTorch's cache without the GIL, like PyTorch. Another thread that clears the cache may need the GIL to free a
 // tensor, while this thread waits for the lock of the cache.
 void clear_cache() {
   PyThreadState* const held = PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
@@ -187,7 +187,7 @@ PolicyScope::PolicyScope(std::vector<Part> parts) : id(next_id++), parts(std::mo
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy) {
   const auto is_same = [&](const PolicyScope::Part& part) { return part.layer == layer && part.policy == policy; };
   Parts parts = outer ? outer->parts : Parts{};
-  // A second occurrence of a policy in a layer has no effect.
+  // The older occurrence of a policy in a layer would have no effect.
   parts.erase(std::remove_if(parts.begin(), parts.end(), is_same), parts.end());
   const auto place =
       std::find_if(parts.begin(), parts.end(), [&](const PolicyScope::Part& part) { return part.layer >= layer; });

@@ -1,12 +1,12 @@
-// Scopes of policies: the process, regions and modules. Each thread enters and leaves scopes on its own.
+// The scopes of policies: the process, regions and modules. Each thread enters and leaves its own scopes.
 //
 // Note [How does a thread know the active policies?]
-// Several policies can be active at once, and each call of an op needs the first one that has a rule for it. A scope is
-// the list of the active policies in order of precedence, with the policy of the process at the end. Scopes are
-// immutable, and equal lists share one scope. Each thread has a stack of frames, one for each region or module that it
-// is in, and each frame has its scope. A new policy of the process affects all threads: it increments a version, and a
-// thread that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all rules
-// that apply, and torch.compile guards on it.
+// Several policies can be active at once, and a call needs the first policy with a rule for its op. A scope is the list
+// of the active policies in order of precedence, with the policy of the process at the end. Scopes are immutable, and
+// equal lists share one scope. Each thread has a stack of frames, one for each region or module that the thread is in,
+// and each frame has a scope. A new policy of the process affects all threads: it increments a version, and a thread
+// that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all rules that
+// apply, and torch.compile guards on this id.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -22,11 +22,11 @@
 
 namespace polycast::autocast {
 
-// The source of a rule, in order of precedence.
+// The sources of rules, from the highest precedence to the lowest.
 enum class Layer : uint8_t { over, module, region, process, built_in };
 const char* name_of(Layer layer);
 
-// See Note [How does a thread know the active policies?].
+// The active policies in order of precedence. See Note [How does a thread know the active policies?].
 class PolicyScope {
  public:
   struct Part {
@@ -42,10 +42,10 @@ class PolicyScope {
 
 using ScopePointer = std::shared_ptr<PolicyScope>;  // nullptr is the scope without a policy.
 
-// Returns the scope after entering a policy in another scope. The policy overrides the others of its layer.
+// Returns the scope within a policy that is entered in the scope `outer`. The policy overrides the others of its layer.
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy);
 
-// The autocast state that a region sets for its device. An absent value does not change.
+// The autocast state that a region sets for its device. A value without a setting here stays unchanged.
 struct Region {
   c10::DeviceType device;
   std::optional<at::ScalarType> lower_precision;
@@ -53,37 +53,37 @@ struct Region {
   std::optional<bool> cache_enabled;
 };
 
-// A with statement enters a region, a policy, both, or an earlier scope. Any number of threads may enter one guard,
-// also while they are already in it.
+// The object of a with statement, which enters a region, a policy, both, or an earlier scope. Several threads may enter
+// one guard, and each thread may enter the guard again while it is in it.
 struct ScopeGuard {
   std::optional<Region> region;
   Layer layer = Layer::region;
   PolicyPointer policy;
-  std::optional<ScopePointer> scope;  // Its policy of the process applies until another one is used.
+  std::optional<ScopePointer> scope;  // The scope's policy of the process applies until the next use().
 };
 
 using GuardPointer = std::shared_ptr<ScopeGuard>;
 
 void enter(const GuardPointer& guard);
-// Leaves this thread's latest frame of the guard, and all frames that were entered within it. Does nothing in a thread
-// that has not entered the guard.
+// Leaves this thread's latest frame of the guard, and all frames within that frame. Does nothing in a thread that has
+// not entered the guard.
 void leave(const GuardPointer& guard);
 
-// For compiled code, in which regions always nest.
+// These functions need no guard. They are for compiled code, in which regions always nest.
 void enter(const ScopePointer& scope, std::optional<Region> region);
 void leave_latest();
-// Returns the number of frames of this thread. leave_to leaves the frames above this number.
+// Returns the number of this thread's frames. leave_to leaves all frames after the first `depth`.
 size_t depth();
 void leave_to(size_t depth);
 
-// Returns the scope of this thread. The pointer is valid until this thread enters, leaves, or calls this again.
+// Returns the scope of this thread. The pointer is valid until the thread enters or leaves a scope or calls this again.
 const PolicyScope* scope_in_force();
 ScopePointer share_scope_in_force();
 // Returns the id of this thread's scope. The scope without a policy has an id as well.
 uint64_t id_in_force();
 
-// Stores a scope until the end of the process and returns its id, by which compiled code names it. The scope without a
-// policy has the id 0 here.
+// Stores a scope until the end of the process and returns its id, which compiled code passes to kept(). The id is 0 for
+// the scope without a policy.
 uint64_t keep(const ScopePointer& scope);
 ScopePointer kept(uint64_t id);
 
@@ -94,27 +94,27 @@ void renew_ids();
 void use(PolicyPointer policy);
 PolicyPointer used();
 
-// Returns the rule of a call in this thread and its source. The RuleSpec is nullptr for a built-in rule, and is valid
-// as long as the active scope.
+// The rule of a call in this thread, and its source. `spec` is nullptr for a built-in rule. It is valid as long as the
+// active scope.
 struct Found {
   Rule rule;
   Layer layer = Layer::built_in;
   const RuleSpec* spec = nullptr;
 };
 Found find_rule(Slot slot, DeviceIndex device);
-// Returns the message of a banned call.
+// Returns the error message of a banned call.
 std::string message_of(const Found& found, Slot slot, DeviceIndex device);
 
-// Hooks that kernels call, in the thread of the call, before anything is cast. `slot` is the overload that was called.
+// Hooks that a kernel calls in the thread of the call, before it casts. `slot` identifies the called overload.
 struct RuleObserver {
   void (*follow)(Slot slot, const Found& found);
-  // Returns whether the observer knows of the call.
+  // Returns whether the observer knows of a running call of the overload.
   bool (*has_begun)(Slot slot);
 };
 
-// Replaces the observer, which lives until the end of the process. nullptr removes it.
+// Sets the observer, which must exist until the end of the process. nullptr removes the current observer.
 void set_rule_observer(const RuleObserver* observer);
-// Returns whether there is an observer and it does not know of a call.
+// Returns whether there is an observer that does not know of a running call of the overload.
 bool is_unobserved(Slot slot);
 
 }  // namespace polycast::autocast

@@ -25,17 +25,17 @@ using Place = std::pair<std::string, c10::DispatchKey>;
 struct State {
   std::mutex mutex;
   std::map<std::string, std::vector<torch::Library>> libraries;
-  std::map<Place, torch::Library> added;   // add_kernels registered these.
+  std::map<Place, torch::Library> added;   // add_kernels registered these kernels.
   std::atomic<uint64_t> installations{1};  // A policy stores the count at which its kernels were added.
 };
 
 State& state() {
-  // Never destroyed, because the dispatcher may be destroyed before static objects.
+  // The state is never destroyed, because the dispatcher may be destroyed before static objects.
   static State* const instance = new State;
   return *instance;
 }
 
-// Returns whether a device with this dispatch key has a built-in rule for the overload for which `matches` is true.
+// Returns whether the row has a built-in rule on a device with this dispatch key for which `matches` is true.
 template <class Matches>
 bool is_listed_on(const char* dispatch_key, const BuiltInRow& row, const Matches& matches) {
   for (DeviceIndex index = 0; index < row.size(); ++index) {
@@ -46,7 +46,7 @@ bool is_listed_on(const char* dispatch_key, const BuiltInRow& row, const Matches
   return false;
 }
 
-// Returns the kernel that was compiled for the op, if policy.yaml lists it on any device, otherwise the boxed kernel.
+// Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* const rule : built_in_row(name)) {
     if (rule && rule->category != Category::stock) {
@@ -56,8 +56,8 @@ torch::CppFunction kernel_of(const std::string& name) {
   return boxed_kernel(name);
 }
 
-// Raises ValueError if another library registered an autocast kernel for the op. The policy's kernel would replace it
-// everywhere, also where the policy does not apply.
+// Raises ValueError if another library registered an autocast kernel for the op. The policy's kernel would replace that
+// kernel everywhere, also where the policy does not apply.
 void check_free(const std::string& name, const Device& device, c10::DispatchKey key) {
   TORCH_CHECK_VALUE(
       !c10::Dispatcher::singleton().findSchema(operator_name(name))->hasKernelForDispatchKey(key),
@@ -79,7 +79,7 @@ void add_kernel(const std::string& name, const Device& device) {
   if (state().added.count({name, key}) != 0) {
     return;
   }
-  // The kernel on the key is polycast's if the device, or another one with its key, lists the op.
+  // The kernel on the key is polycast's if policy.yaml lists the op on any device with this key.
   if (!is_listed_on(device.dispatch_key, built_in_row(name), [](const BuiltInRule&) { return true; })) {
     check_free(name, device, key);
   }
@@ -103,15 +103,15 @@ void install(const std::string& device_name, bool fallback) {
         library.impl(name.c_str(), rule->kernel(slot_of(name)).debug(text));
       }
     } else if (is_listed_on(device.dispatch_key, row, has_kernel)) {
-      // Two devices of policy.yaml can share a dispatch key. An op that only the other device lists must fall through
-      // here, otherwise it would use the kernel that PyTorch registered for the other device.
+      // Two devices of policy.yaml can share a dispatch key. An op that has a rule only on the other device must fall
+      // through. Otherwise PyTorch's kernel for the other device would run.
       const std::string text = std::string("polycast: unlisted on ") + device.name;
       library.impl(name.c_str(), torch::CppFunction::makeFallthrough().debug(text));
     }
   }
   for (auto& [place, kernel] : state().added) {
     if (place.second == key) {
-      kernel = added_kernel(place.first, device);  // The kernel must be above the fallthrough.
+      kernel = added_kernel(place.first, device);  // The kernel must override the fallthrough above.
     }
   }
   cast_cache::allow(installed_on(key).device_type, device.cache);
@@ -157,7 +157,7 @@ void add_kernels(const Policy& policy) {
   const std::lock_guard<std::mutex> lock(state().mutex);
   const Silence silence;
   for (const auto& [key, row] : policy.rows) {
-    // The kernel of an op that is listed reads the policies already, so "*" adds kernels on the other devices only.
+    // The kernel of a listed op reads the policies already, so "*" adds kernels only where the op is unlisted.
     for (const std::string& name : overloads_of(key)) {
       for (DeviceIndex index = 0; index < devices().size(); ++index) {
         const Device& device = devices()[index];

@@ -16,8 +16,8 @@ namespace {
 struct Tables {
   std::mutex mutex;
   std::unordered_map<std::string, Slot> slots;
-  std::deque<std::string> names;                          // Indexed by slot. Elements of a deque never move.
-  std::map<std::string, std::weak_ptr<Policy>> policies;  // Python derives the keys.
+  std::deque<std::string> names;                          // The index is the slot. Elements of a deque never move.
+  std::map<std::string, std::weak_ptr<Policy>> policies;  // Python derives the keys from the rows.
 };
 
 Tables& tables() {
@@ -33,10 +33,10 @@ Rule rule_of(Category category) {
   return {category, category == Category::fp32 ? at::kFloat : at::ScalarType::Undefined};
 }
 
-// The rules and their names in policies: categories, and the dtypes that replace the region's.
+// All rules with their names in policies: the categories, and the dtypes that override the region's.
 const std::vector<std::pair<std::string, Rule>>& named_rules() {
   static const auto* const table = [] {
-    // policy.yaml has no sentence for "unlisted".
+    // category_docs() does not have "unlisted".
     auto* const made = new std::vector<std::pair<std::string, Rule>>{{"unlisted", {}}};
     for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16, at::kDouble}) {
       made->emplace_back(std::string(c10::getDtypeNames(dtype).first), Rule{Category::lower_precision_fp, dtype});
@@ -50,7 +50,7 @@ const std::vector<std::pair<std::string, Rule>>& named_rules() {
 }
 
 struct BuiltIn {
-  std::vector<Rule> rules;  // Indexed by slot and device.
+  std::vector<Rule> rules;  // The index is index_in_table(slot, device).
   std::map<std::string, BuiltInRow> rows;
 };
 
@@ -76,9 +76,9 @@ const BuiltIn& built_in() {
   return *made;
 }
 
-// Marks that a policy has no rule for an overload.
+// The marker of an overload for which a policy has no rule.
 const RuleSpec nothing{};
-// Entries for overloads that get their slots after the policy was constructed.
+// The number of overloads in a policy's table that can get their slots after the policy was constructed.
 constexpr size_t spare_slots = 128;
 
 }  // namespace
@@ -153,7 +153,7 @@ Category built_in_category(const std::string& name, DeviceIndex device) {
 }
 
 bool is_listed(const std::string& op) {
-  const auto row = built_in_rows().lower_bound(op);  // "." precedes all other characters of names.
+  const auto row = built_in_rows().lower_bound(op);  // "." sorts before all other characters of names.
   return row != built_in_rows().end() && operator_name(row->first).name == op;
 }
 

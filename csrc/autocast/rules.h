@@ -1,4 +1,4 @@
-// Rules: the built-in ones, and policies that override them.
+// The built-in rules, and the policies that override them.
 #pragma once
 
 #include <ATen/core/operator_name.h>
@@ -21,8 +21,8 @@ struct Argument;
 
 namespace polycast::autocast {
 
-// Returns the one object of a type with a mutex. It is never destroyed, because other threads can outlive static
-// objects. A forked child inherits the state of the mutex, so the forking thread holds it during the fork.
+// Returns the only object of the type State. It is never destroyed, because other threads can outlive static objects. A
+// forked child inherits the state of the object's mutex, so the forking thread locks the mutex during the fork.
 template <class State>
 State& process_state() {
   static State* const instance = [] {
@@ -33,8 +33,8 @@ State& process_state() {
   return *instance;
 }
 
-// The rule of one overload on one device. `to` is the dtype of lower_precision_fp and fp32; Undefined is the dtype of
-// the region.
+// The rule of one overload on one device. `to` is the dtype of lower_precision_fp and fp32; Undefined means the dtype
+// of the region.
 struct Rule {
   Category category = Category::unlisted;
   at::ScalarType to = at::ScalarType::Undefined;
@@ -44,15 +44,15 @@ struct Rule {
   }
 };
 
-using DeviceIndex = uint8_t;  // An index of devices().
+using DeviceIndex = uint8_t;  // An index into devices().
 
-// The name of a rule in policies: its category, or the dtype that replaces the region's. rule_named raises ValueError
-// for any other name.
+// Returns the name of a rule in policies: its category, or the dtype that overrides the region's. rule_named returns
+// the rule with a name, and raises ValueError for any other name.
 const std::string& name_of(Category category);
 const std::string& name_of(const Rule& rule);
 Rule rule_named(const std::string& name);
 
-// Returns the name of a rule's overload in the dispatcher.
+// Returns the dispatcher's name of a rule's overload.
 std::string qualified_name(const BuiltInRule& rule);
 
 // Returns the slot of an overload, such as "aten::conv1d.padding". An overload without a slot gets one.
@@ -60,46 +60,45 @@ Slot slot_of(const std::string& name);
 const std::string& name_of(Slot slot);
 DeviceIndex index_of(const std::string& device);
 
-// The built-in rules by overload and device. nullptr means that policy.yaml has none.
+// The built-in rules by overload and device. nullptr means that policy.yaml has no rule.
 using BuiltInRow = std::vector<const BuiltInRule*>;
 const std::map<std::string, BuiltInRow>& built_in_rows();
-// Returns the row of an overload. Without a rule in policy.yaml it has only nullptr.
+// Returns the row of an overload. For an overload without a rule in policy.yaml, each element is nullptr.
 const BuiltInRow& built_in_row(const std::string& name);
 Category built_in_category(const std::string& name, DeviceIndex device);
 
-// Returns the built-in rule of an overload from a table, for the kernels.
+// Returns the built-in rule of an overload on a device. The kernels call this function, because it only reads a table.
 Rule built_in_rule(Slot slot, DeviceIndex device);
 
 // Returns whether policy.yaml lists an op, such as "aten::pow", on any device.
 bool is_listed(const std::string& op);
 
-// Splits the name of an overload in the dispatcher.
+// Splits the dispatcher's name of an overload into the op and the overload name.
 c10::OperatorName operator_name(const std::string& name);
 
-// Returns the registered overloads of an op, by their names in the dispatcher. For an overload the result is this
-// overload; the key "aten::mm.default" is the overload "aten::mm".
+// Returns the dispatcher's names of the overloads of a key: an op, one overload ("aten::mm.default" is the overload
+// "aten::mm"), or "*" for all overloads that policy.yaml lists.
 std::vector<std::string> overloads_of(const std::string& key);
 
-// Returns why a category cannot cast an overload on a device, and a remedy after "; ". Returns an empty string if it
-// can cast the overload.
+// Returns why a category cannot cast an overload on a device, and a remedy after "; ". Returns an empty string if the
+// category can cast the overload.
 std::string obstacle(const std::string& name, Category category, DeviceIndex device);
 
-// Returns whether an argument is the optional dtype that fp32_set_opt_dtype sets.
+// Returns whether an argument is an optional dtype, which fp32_set_opt_dtype can set.
 bool is_optional_dtype(const c10::Argument& argument);
 
-// One device of a policy's row: the rule, and its source in the policy.
+// A rule of a policy's row on one device, and the source of the rule in the policy.
 struct RuleSpec {
   Rule rule;
   std::string origin;
 };
 
-// An immutable set of rules that override the built-in ones. Equal policies in Python share one object while it is
-// used.
+// An immutable set of rules that override the built-in ones. Equal policies in Python share one object.
 //
-// A row has a RuleSpec for each device for which it has a rule. Its key is an overload ("aten::pow.Scalar",
+// A row has a RuleSpec for each device for which it has a rule. The row's key is an overload ("aten::pow.Scalar",
 // "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that policy.yaml lists. The narrowest row with a
-// rule applies. A row has no rule for an overload that its category cannot cast or that has PyTorch's own kernel.
-// The row "*" has no rule for an op that policy.yaml bans.
+// rule applies. A row does not apply to an overload that its category cannot cast or that has PyTorch's own kernel. The
+// row "*" does not apply to an op that policy.yaml bans.
 class Policy {
  public:
   using Row = std::vector<std::optional<RuleSpec>>;
@@ -109,22 +108,22 @@ class Policy {
 
   const Rows rows;
 
-  // Returns the rule of an overload on a device, or nullptr. The first call resolves it.
+  // Returns the rule of an overload on a device, or nullptr. The first call resolves the rule.
   const RuleSpec* find(Slot slot, DeviceIndex device) const;
-  // Does the same for the name of an overload, and returns the row.
+  // Returns the row that has this rule, by the name of the overload.
   const Rows::value_type* find_row(const std::string& name, DeviceIndex device) const;
 
   // The registry's count of installations when the policy's kernels were last added.
   mutable std::atomic<uint64_t> added{0};
 
  private:
-  // Indexed by slot and device. Overloads that are registered after the policy have no entry: each call resolves them.
+  // Indexed by slot and device. Overloads after the spare slots have no element: each call resolves them.
   mutable std::vector<std::atomic<const RuleSpec*>> resolved_;
 };
 
 using PolicyPointer = std::shared_ptr<Policy>;  // pybind11 does not support pointers to const.
 
-// Returns the policy of a key, which Python derives from its rows, or nullptr if no object has this key.
+// Returns the policy with this key, or nullptr if there is none. Python derives a policy's key from its rows.
 PolicyPointer find_policy(const std::string& key);
 PolicyPointer make_policy(const std::string& key, Policy::Rows rows);
 std::vector<PolicyPointer> live_policies();

@@ -25,7 +25,7 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-// Returns the last `count` values. PyTorch reports the whole stack of a boxed call, with values of its callers.
+// Returns the last `count` values. PyTorch reports the whole stack of a boxed call, with the values of its callers.
 inline c10::ArrayRef<c10::IValue> last_of(c10::ArrayRef<c10::IValue> values, size_t count) {
   return values.slice(values.size() - std::min(count, values.size()));
 }
@@ -38,7 +38,7 @@ void replace_tensors(c10::IValue& value, const Replace& replace) {
       value = replace(value.toTensor());
     }
   } else if (value.isTensorList() || value.isOptionalTensorList()) {
-    c10::impl::GenericList copied(value.toList().elementType());  // The program owns the list.
+    c10::impl::GenericList copied(value.toList().elementType());  // The program's list stays unchanged.
     copied.reserve(value.toListRef().size());
     for (c10::IValue item : value.toListRef()) {
       replace_tensors(item, replace);

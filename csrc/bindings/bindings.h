@@ -1,11 +1,11 @@
-// The functions by which the files of this folder add their bindings to the compiled module.
+// The functions with which the files of this folder add their bindings to the compiled module.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 namespace polycast::bindings {
 
-// Returns the list of the results of `make` for each item.
+// Returns a Python list of make(item) for each item.
 template <class Items, class Make>
 pybind11::list list_of(const Items& items, const Make& make) {
   pybind11::list result;

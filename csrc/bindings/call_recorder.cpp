@@ -22,7 +22,7 @@ namespace polycast::bindings {
 
 namespace {
 
-// Returns the name of a rule in policies. Without a rule of polycast's kernel, a call is "stock" or "unlisted".
+// Returns the name of a call's rule in policies. Without a rule, a call with PyTorch's autocast kernel is "stock".
 std::string rule_of(const call_recorder::Call& call) {
   const auto category = call.taken ? autocast::Category::stock : autocast::Category::unlisted;
   const autocast::Rule rule = call.rule.value_or(autocast::Rule{category});
@@ -51,8 +51,8 @@ py::tuple tuple_of(const call_recorder::Call& call) {
 }
 
 // Returns the file and line of the innermost frame whose file is in none of these folders, otherwise of the outermost
-// frame. Autograd's thread of a device has no Python frames; the result there is empty. This runs no Python, because
-// PyTorch swallows the exceptions of a recorder, and the call would be lost.
+// frame. In autograd's thread of a device, which has no Python frames, the result is empty. This function runs no
+// Python code, because PyTorch swallows the exceptions of a recorder, and the call would be lost.
 std::string line_outside_of(const std::vector<std::string>& folders) {
   const py::gil_scoped_acquire acquired;
   auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));

@@ -1,4 +1,4 @@
-// Writes the results that a Python kernel computed out of place to lists of tensors.
+// The writes of Python kernels, which compute their results out of place, to lists of tensors.
 #include "bindings/bindings.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -17,8 +17,8 @@ namespace polycast::bindings {
 
 namespace {
 
-// For tensors that are wrapped for functionalization, these are the steps of an operator that writes, so that aliases
-// and views change as well, as with copy_.
+// Writes the values to the targets. Targets that are wrapped for functionalization need the steps of PyTorch's in-place
+// operators, so that their aliases and views change as well.
 void write_back(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& values) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (size_t index = 0; index < targets.size(); ++index) {
@@ -47,8 +47,8 @@ bool is_expanded(const at::Tensor& tensor) {
   return storage->base().nbytes() < static_cast<size_t>(std::max<int64_t>(tensor.numel(), 2)) * tensor.itemsize();
 }
 
-// Autograd can create expanded gradients, and the strides of a tensor that is wrapped for functionalization do not show
-// it. Writes to the elements of such a gradient, or to another tensor of the same origin, would add up.
+// Gives expanded tensors memory of their own. Autograd can create expanded gradients, and the strides of a tensor that
+// is wrapped for functionalization do not show it. Writes to the elements of such a gradient would add up.
 void own_memory(const std::vector<at::Tensor>& tensors) {
   for (at::Tensor tensor : tensors) {
     if (is_expanded(tensor)) {

@@ -32,14 +32,13 @@ py::dict category_dict() {
   return list_of(autocast::category_docs(), [](const auto& doc) { return py::make_tuple(doc.name, doc.text); });
 }
 
-// Calls a Python function and suppresses the warnings of PyTorch's C++ code, which no binding would convert to
-// Python's.
+// Calls a Python function and suppresses the warnings of PyTorch's C++ code, which would bypass Python's warnings.
 py::object without_warnings(const py::function& call) {
   const autocast::Silence silence;
   return call();
 }
 
-// The bindings borrow references from lists, so Python has to run with the GIL. pybind11 has this tag since 3.1.
+// The bindings borrow references from lists, so Python must enable the GIL. pybind11 has mod_gil_used since 3.1.
 py::mod_gil_not_used uses_gil() {
 #if PYBIND11_VERSION_HEX >= 0x030100A0
   return py::mod_gil_used();

@@ -1,4 +1,4 @@
-// Checks of lists of tensors, which Python calls before it passes them to an operator.
+// Checks of lists of tensors, which Python calls before it passes the lists to an operator.
 #include "bindings/bindings.h"
 
 #include <pybind11/functional.h>
@@ -27,8 +27,8 @@ bool is_plain(const at::Tensor& tensor) {
   return !tensor.key_set().has_any(unusual) && tensor.layout() == at::kStrided && !tensor.is_complex();
 }
 
-// Returns whether operators support the lists: plain tensors on one device. The tensors of the first list are written
-// and must not share memory.
+// Returns whether the operators support the lists: all tensors are plain and on one device, and the tensors of the
+// first list, which the operator writes, share no memory.
 bool all_plain(const std::vector<py::list>& lists) {
   std::optional<c10::Device> device;
   multi_tensor::Overlaps overlaps(lists.empty() ? 0 : lists[0].size());
@@ -52,7 +52,8 @@ bool all_plain(const std::vector<py::list>& lists) {
   return !overlaps.any();
 }
 
-// Raises the error that the operator would raise for its lists and scalars. With `names` it names the parameter.
+// Raises the error that the operator would raise for its lists and scalars. With `names`, it contains the parameter's
+// name.
 void check_arguments(
     const std::string& op,
     const std::vector<std::vector<at::Tensor>>& lists,

@@ -1,4 +1,4 @@
-// Bindings of policies that are constructed at run time.
+// Bindings of policies and scopes.
 #include "bindings/bindings.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -28,7 +28,7 @@ using autocast::GuardPointer;
 using autocast::PolicyPointer;
 using autocast::ScopePointer;
 
-// A policy's rows in Python have a cell or None for each device. A cell begins with a category and a source.
+// A policy's rows in Python have a cell or None for each device. A cell begins with the name of a rule and its source.
 using GivenRows = std::map<std::string, std::vector<std::optional<py::tuple>>>;
 
 autocast::Policy::Rows rows_of(const GivenRows& given) {
@@ -62,7 +62,7 @@ PolicyPointer kernel_policy(const std::string& key, const GivenRows& rows) {
   return known ? known : autocast::make_policy(key, rows_of(rows));
 }
 
-// Returns for each device the key of the row whose rule applies to an overload.
+// Returns, for each device, the key of the row whose rule applies to an overload, or nullopt.
 std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& policy, const std::string& overload) {
   std::vector<std::optional<std::string>> keys(autocast::devices().size());
   for (size_t device = 0; device < keys.size(); ++device) {
@@ -73,7 +73,7 @@ std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& po
   return keys;
 }
 
-// Returns for each device why its category in a row can cast no overload of a key; "" if it can cast one.
+// Returns, for each device, why the row's rule can cast no overload of the key. The reason is "" if it can cast one.
 std::vector<std::string> obstacles(const std::string& key, const std::vector<std::optional<std::string>>& row) {
   const std::vector<std::string> names = autocast::overloads_of(key);
   std::vector<std::string> reasons(row.size());
@@ -85,7 +85,7 @@ std::vector<std::string> obstacles(const std::string& key, const std::vector<std
         reasons[device].clear();
         break;
       }
-      // The reason of an out variant is less informative than the others.
+      // The reason for an out variant is less informative than the reasons for other overloads.
       if (reasons[device].empty() || reasons[device].rfind("writes to its out", 0) == 0) {
         reasons[device] = std::move(reason);
       }
@@ -133,14 +133,14 @@ void enter_guard(const GuardPointer& guard) {
 }
 
 // The __enter__ and __exit__ of an object with a guard. Python checks for signals between the instructions of a Python
-// function, and not within these. An interrupt therefore occurs either before a region is entered or inside its with
-// statement.
+// function, and not within these C++ functions. An interrupt therefore occurs either before a region is entered or
+// inside its with statement.
 GuardPointer guard_of(const py::handle& owner) {
   static const py::handle name = PyUnicode_InternFromString("_guard");
   return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<GuardPointer>();
 }
 
-// As in PyTorch, only the modes of torch.export are called for regions.
+// Reports a region to the modes of torch.export, like torch.autocast.
 void tell_modes(const GuardPointer& guard, const py::handle& owner, bool entered) {
   if (!guard->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);
@@ -165,13 +165,13 @@ void enter_region(const std::string& device, OptionalType dtype, bool enabled, b
   autocast::enter(autocast::kept(scope), region_of(device, dtype, enabled, cache_enabled));
 }
 
-// Returns the id that compiled code guards on, and stores its scope, so that the code can enter the scope again.
+// Returns the id that compiled code guards on, and stores the active scope, so that the code can enter the scope again.
 uint64_t keep_id_in_force() {
   autocast::keep(autocast::share_scope_in_force());
   return autocast::id_in_force();
 }
 
-// Adds the kernels of the policies that were entered or used before.
+// Adds the missing kernels of the policies that were entered or used before.
 void refresh() {
   for (const PolicyPointer& policy : autocast::live_policies()) {
     if (policy->added != 0) {

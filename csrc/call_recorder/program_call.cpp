@@ -1,4 +1,4 @@
-// A held call: its tensors, and its repetition.
+// A held call: its tensors, and the code that repeats the call.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/record_function.h>
@@ -17,7 +17,7 @@ namespace polycast::call_recorder {
 namespace {
 
 at::Tensor detached(const at::Tensor& tensor) {
-  // A dispatch mode, which would run the detach in Python, may raise there, and the call would be lost.
+  // A dispatch mode would run the detach in Python. If it raised there, the call would be lost.
   const c10::impl::ExcludeDispatchKeyGuard no_mode(c10::DispatchKey::Python);
   auto* const impl = tensor.unsafeGetTensorImpl();
   return at::Tensor(impl->shallow_copy_and_detach(
@@ -48,7 +48,7 @@ bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
       tensor.layout() != at::kStrided || tensor._is_zerotensor() || tensor.is_quantized()) {
     return true;
   }
-  if (tensor.itemsize() == 1) {  // No op on values supports float8, and float4 has no infinity.
+  if (tensor.itemsize() == 1) {  // The ops below do not support float8, and float4 has no Inf or NaN.
     return !at::isFloat8Type(tensor.scalar_type()) || is_finite(tensor.to(at::kFloat), flag);
   }
   if (tensor.is_cpu() && !tensor.is_complex()) {

@@ -30,7 +30,7 @@ struct Holding {
 };
 
 Holding& holding() {
-  static Holding* const instance = new Holding;  // Never destroyed, because other threads can outlive static objects.
+  static Holding* const instance = new Holding;  // Threads can outlive a static object.
   return *instance;
 }
 
@@ -240,7 +240,7 @@ std::vector<std::shared_ptr<ProgramCall>> held_calls() {
 
 void drop_calls() {
   take();
-  std::vector<std::shared_ptr<ProgramCall>> dropped;  // Freed after the unlock, because freeing can run Python.
+  std::vector<std::shared_ptr<ProgramCall>> dropped;  // The unlock precedes the free, which can run Python.
   const std::lock_guard<std::mutex> lock(holding().mutex);
   dropped.swap(holding().calls);
 }

@@ -2,11 +2,11 @@
 //
 // Note [Which calls are the program's?]
 // PyTorch reports each call that goes through its dispatcher, and each call within it. A call is the program's if no
-// other call made it: it is in the code of forward or of a step, or an autograd node made it in backward. Calls of
-// wrapped tensors (subclasses, functorch) are not held. The calls that they make with plain tensors are held.
+// other call made it: the code of forward or of an optimizer's step made it, or an autograd node in backward. Calls
+// with wrapped tensors (subclasses, functorch) are not held, but the calls that they make with plain tensors are.
 //
 // A held input shares the memory of the program's tensor, without its autograd graph. Outputs are not held, because
-// later calls hold them as inputs: the address of the memory identifies them. On request outputs are copied.
+// later calls hold them as inputs. The address of its memory identifies an output. On request, outputs are copied.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -47,9 +47,9 @@ struct Output {
   bool is_written;       // The output is an argument that the call wrote to.
   bool is_view = false;  // The output shares the memory of an input.
   bool is_finite = true;
-  at::Tensor flag;  // The result on an accelerator, until any_non_finite reads it.
+  at::Tensor flag;  // The result of is_finite on an accelerator, until any_non_finite reads it.
   at::Tensor copy;  // Defined if copies were requested, except for views.
-  // These references reserve the address in the key.
+  // One of these references reserves the address in the key.
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;
 };
@@ -65,12 +65,12 @@ struct ProgramCall {
   int64_t module;  // See set_module.
   bool in_step;    // An optimizer's step made the call.
   int64_t task;    // The number of the backward pass that made the call, or -1.
-  // In forward, the call's autograd nodes have this number or higher ones. In backward, it is the number of the node
-  // that made the call, or no_node: for a node that accumulates a gradient, and for calls after all nodes have run.
+  // In forward, the call's autograd nodes have this number or higher ones. In backward, this is the number of the node
+  // that made the call, or no_node if the node accumulates a gradient or if all nodes have run.
   uint64_t node;
-  std::string function;  // In backward, the torch.autograd.Function that made the call.
+  std::string function;  // In backward, the node's name if it is of a torch.autograd.Function.
   const void* weight;    // In backward, the weight whose gradient the node accumulates.
-  uint64_t first, last;  // Autocast intercepted the calls with the numbers [first, last) within it.
+  uint64_t first, last;  // Autocast intercepted the calls [first, last) within this one.
   autocast::ScopePointer scope;
   autocast::Region region;
   std::vector<c10::IValue> arguments;
@@ -81,8 +81,8 @@ struct ProgramCall {
   bool has_non_finite_number() const;
   // Returns the argument with which a scaler skips an optimizer's step.
   std::optional<at::Tensor> found_inf() const;
-  // Repeats the call with other inputs, under a policy that overrides all others, and returns its outputs. In a wide
-  // call autocast is off, and float32 replaces a lower precision among the arguments.
+  // Repeats the call with other inputs, under a policy that overrides all others, and returns its outputs. With
+  // `is_wide`, autocast is off, and float32 replaces a lower precision dtype among the arguments.
   std::vector<at::Tensor> run(
       const std::vector<at::Tensor>& with, const autocast::PolicyPointer& policy, bool is_wide) const;
 };
@@ -97,7 +97,7 @@ void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, boo
 void pause_holding(bool is_paused);
 void set_step(bool is_step);
 
-// Returns whether an output of the calls from an index on is non-finite. Syncs each device once.
+// Returns whether the calls from the index `first` on have a non-finite output. Syncs each device once.
 bool any_non_finite(size_t first);
 size_t held_count();
 std::vector<std::shared_ptr<ProgramCall>> held_calls();

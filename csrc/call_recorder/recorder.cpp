@@ -27,7 +27,7 @@ namespace {
 struct State {
   std::mutex mutex;
   std::vector<Call> ended;
-  // Another thread may still call the function when the recording stops, so it is read with std::atomic_load.
+  // Another thread may still call the function when the recording stops, so std::atomic_load reads the pointer.
   std::shared_ptr<const std::function<std::string()>> source;
   std::string recorder;  // Empty if no recording runs.
   size_t limit = 0;
@@ -37,7 +37,7 @@ struct State {
 };
 
 State& state() {
-  // Never destroyed, because other threads can outlive static objects.
+  // The state is never destroyed, because other threads can outlive static objects.
   static State* const instance = new State;
   return *instance;
 }
@@ -46,7 +46,7 @@ thread_local int64_t module_of_thread = -1;
 // The callback of the last recording that this thread started. Only the thread that added a callback can remove it.
 thread_local at::CallbackHandle handle_of_thread = at::INVALID_CALLBACK_HANDLE;
 
-// Removes this thread's callback if its recording was stopped. Returns true if so, or if no recording runs.
+// Removes this thread's callback if its recording was stopped. Returns whether it was, or no recording runs.
 bool has_been_stopped() {
   if (handle_of_thread != at::INVALID_CALLBACK_HANDLE && handle_of_thread != state().handle) {
     at::removeCallback(std::exchange(handle_of_thread, at::INVALID_CALLBACK_HANDLE));
@@ -75,7 +75,7 @@ struct Argument {
 struct Frame;
 thread_local Frame* innermost = nullptr;
 
-// A call that autocast intercepts, while it runs.
+// A running call that autocast intercepts.
 struct Frame {
   Frame() : parent(innermost) {
     innermost = this;
@@ -98,7 +98,7 @@ struct Frame {
   }
 };
 
-// A call while it runs.
+// A running call.
 struct Observed final : at::ObserverContext {
   std::unique_ptr<Running> program_call;  // A call within another call has none.
   std::unique_ptr<Frame> frame;
@@ -151,8 +151,8 @@ bool has_begun(autocast::Slot slot) {
   return innermost != nullptr && !innermost->call.rule && autocast::slot_of(innermost->call.name) == slot;
 }
 
-// Stores the rule that polycast's kernel applies, unless the innermost call is of another overload: PyTorch did not
-// report the call of the kernel.
+// Stores the rule that polycast's kernel applies, unless the innermost call is of another overload. PyTorch did not
+// report the kernel's call in that case.
 void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   if (!has_begun(slot)) {
     return;

@@ -36,7 +36,7 @@ struct Call {
   c10::DeviceType device;
   bool taken;                          // An autocast kernel, polycast's or PyTorch's, applies to the call.
   std::optional<autocast::Rule> rule;  // PyTorch's kernels report none.
-  std::string origin;                  // The rule's policy and its source there. Empty for a built-in rule.
+  std::string origin;                  // The layer and the source of a policy's rule, otherwise empty.
   int64_t module;                      // The argument of this thread's latest set_module.
   bool backward;                       // Autograd's engine makes the call.
   std::vector<at::ScalarType> given;
@@ -47,9 +47,9 @@ struct Call {
 };
 
 // Starts to record the calls of this thread, and of the threads in which PyTorch runs its backward. One recording runs
-// at a time, and any thread may stop it. The error of a second recording names the first by its `recorder`.
-// `source` may be empty. It is called when a call begins and must not throw: PyTorch swallows the exceptions of a
-// recorder, and the call would be lost. After `limit` calls, no more are recorded until take() returns them.
+// at a time, and any thread may stop it. The error of a second recording contains the `recorder` of the first.
+// `source`, if any, returns the line of a new call. It must not throw: PyTorch swallows the exceptions of a recorder,
+// and the call would be lost. After `limit` calls, no more are recorded until take() returns them.
 void start(std::string recorder, std::function<std::string()> source, size_t limit);
 void stop();
 

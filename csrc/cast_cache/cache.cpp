@@ -34,7 +34,7 @@ bool is_shared_by_default(at::ScalarType to, const at::Tensor& tensor, c10::Devi
 }
 
 // A stored cast is a normal tensor, also in inference mode: an inference tensor counts no versions and cannot be saved
-// for backward. Functional tensors are the exception, because inference mode allows no view of a normal one.
+// for backward. Functional tensors are the exception, because a normal one can have no view in inference mode.
 Mode mode_of_cast(const at::Tensor& tensor) {
   if (c10::InferenceMode::is_enabled()) {
     return tensor.key_set().has(c10::DispatchKey::Functionalize) ? Mode::inference : Mode::plain;
@@ -127,7 +127,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 }
 
 KeptCasts& kept_casts() {
-  // Never destroyed, because the device's runtime may shut down before static objects are destroyed.
+  // The casts are never destroyed, because the device's runtime may shut down before static objects are destroyed.
   static auto* const casts = new KeptCasts;
   return *casts;
 }

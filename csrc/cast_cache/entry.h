@@ -60,7 +60,7 @@ inline Entry* find(Entries& entries, const at::Tensor& source, const Kind& kind)
   return found == entries.end() ? nullptr : &*found;
 }
 
-// Stores an entry, and returns the one of the same kind that it replaces, if any.
+// Stores an entry, and returns the entry of the same kind that it replaces, if any.
 inline std::optional<Entry> put(Entries& entries, Entry entry) {
   const auto same_kind = [&](const Entry& other) { return other.kind == entry.kind; };
   const auto place = std::find_if(entries.begin(), entries.end(), same_kind);

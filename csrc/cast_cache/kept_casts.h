@@ -25,8 +25,8 @@ class KeptCasts {
   // Drops the casts of the tensor at an address. With `release` its later casts are not kept either.
   void forget(const void* address, bool release);
 
-  // Looks a cast up. `cast` is undefined if there is none. For a kept tensor, `missing` then is its state, for the
-  // entry to be inserted. The state is read before the cast is created, because another thread may write in between.
+  // The result of a lookup. `cast` is undefined if there is none. For a kept tensor, `missing` then is its snapshot,
+  // for the new entry. The snapshot precedes the cast, because another thread may write in between.
   struct Found {
     std::optional<TensorSnapshot> missing;
     at::Tensor cast;
@@ -43,13 +43,13 @@ class KeptCasts {
 
  private:
   struct Kept {
-    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // It reserves the address.
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // This reference reserves the address.
     Entries entries;
   };
 
   std::mutex mutex_;
   std::unordered_map<const void*, Kept> sources_;
-  std::atomic<size_t> size_{0};  // The size of sources_ can be read without the lock.
+  std::atomic<size_t> size_{0};  // The size of sources_, for readers without the lock.
 };
 
 }  // namespace polycast::cast_cache

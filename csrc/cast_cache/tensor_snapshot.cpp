@@ -20,20 +20,20 @@ uint32_t version_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-// Returns null for a tensor that is not functional.
+// Returns the functionalization wrapper of a tensor, or null if there is none.
 const at::FunctionalTensorWrapper* wrapper_of(const at::Tensor& tensor) {
   return tensor.key_set().has(c10::DispatchKey::Functionalize)
              ? at::functionalization::impl::unsafeGetFunctionalWrapper(tensor)
              : nullptr;
 }
 
-// Returns the tensor that has the values. A functional tensor wraps it.
+// Returns the tensor that has the values: the tensor itself, or the one that a functional tensor wraps.
 const at::Tensor& inner(const at::Tensor& tensor) {
   const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
   return wrapper == nullptr ? tensor : wrapper->value();
 }
 
-// Counts the writes to a functional tensor's storage, through any alias.
+// Returns the number of writes to a functional tensor's storage, through any alias.
 uint64_t mutations_of(const at::Tensor& tensor) {
   const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
   return wrapper == nullptr ? 0 : wrapper->mutation_counter();

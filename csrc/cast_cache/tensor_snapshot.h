@@ -1,4 +1,4 @@
-// Identity and state of a cast's source.
+// The identity and state of a cast's source.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,8 +33,8 @@ class TensorSnapshot {
   at::DimVector strides_;
 };
 
-// Marks a tensor, so that every assignment to its `.data` is noticed, also `weight.data += delta`. See Note [How are
-// assignments to .data noticed?]. This writes the tensor's metadata, unless the tensor has a mark.
+// Marks a tensor, so that a snapshot notices every assignment to the tensor's `.data`, including `weight.data +=
+// delta`. See Note [How are assignments to .data noticed?]. This writes the tensor's metadata.
 void mark(const at::Tensor& tensor);
 
 // Returns whether a tensor is strided and has a storage, without a subclass, a wrapper or symbolic sizes.

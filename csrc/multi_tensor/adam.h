@@ -2,7 +2,7 @@
 //
 // Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization (2014); Ilya Loshchilov, Frank Hutter:
 // Decoupled weight decay regularization (2017); Sashank J. Reddi and others: On the convergence of Adam and beyond
-// (2018) for amsgrad. The operations have the order of torch.optim.
+// (2018) for amsgrad. The updates have the order of torch.optim.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -11,7 +11,7 @@
 
 namespace polycast::optim {
 
-// The numbers that adam_step_ receives.
+// The numbers among the arguments of adam_step_.
 struct AdamOptions {
   double lr;
   double beta1;
@@ -24,27 +24,27 @@ struct AdamOptions {
 // The constants of one tensor in a step.
 template <class Math>
 struct AdamConstants {
-  Math weight_decay;  // The factor of the parameter that is added to the gradient.
-  Math param_factor;  // The decoupled weight decay multiplies the parameter.
+  Math weight_decay;  // The multiple of the parameter that is added to the gradient.
+  Math param_factor;  // The parameter's factor for decoupled weight decay.
   Math lerp_factor;
   Math beta2;
   Math one_minus_beta2;
   Math step_size;
   Math eps;
-  bool near_exp_avg;  // The average is nearer to exp_avg than to the gradient.
+  bool near_exp_avg;  // The new exp_avg is nearer to the old one than to the gradient.
 };
 
-// 1 - beta^step, in double, because float32 would lose it to cancellation in the first steps.
+// Returns 1 - beta^step in double, because cancellation in float32 would make it inexact in the first steps.
 inline double bias_correction(double beta, double step) {
   return -std::expm1(step * std::log(beta));
 }
 
-// `step` includes this step. Both bias corrections are in the constants. Instead of a division of each element by the
-// square root of the second one, step_size and eps are multiplied by it.
+// Returns the constants, including both bias corrections. `step` includes this step. step_size and eps are multiplied
+// by the square root of the second correction, so that no element is divided by it.
 template <class Math>
 AdamConstants<Math> adam_constants(const AdamOptions& options, double step) {
   const double correction = std::sqrt(bias_correction(options.beta2, step));
-  // The running average is interpolated from the nearer end, as by torch.lerp: exact where beta1 is 0 or 1.
+  // Like torch.lerp, the running average starts from the nearer end, so that it is exact if beta1 is 0 or 1.
   const bool near_exp_avg = options.beta1 > 0.5;
   return {
       static_cast<Math>(options.weight_decay),

@@ -47,7 +47,7 @@ double advance(const at::Tensor& step) {
   return step.scalar_type() == at::kFloat ? ++*step.mutable_data_ptr<float>() : ++*step.mutable_data_ptr<double>();
 }
 
-// Copies the constants of the previous tensor if it has the same step, because most have.
+// Returns the constants of each tensor. Most tensors have the step of the previous tensor, and copy its constants.
 template <class Math>
 std::vector<AdamConstants<Math>> constants_of(const AdamOptions& options, const std::vector<double>& steps) {
   std::vector<AdamConstants<Math>> result;

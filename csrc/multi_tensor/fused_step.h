@@ -25,12 +25,12 @@ inline double value_or(const OptionalTensor& tensor, double otherwise) {
   return tensor.has_value() ? tensor->item<double>() : otherwise;
 }
 
-// Returns the factor by which a gradient is multiplied first.
+// Returns the factor that unscales and clips a gradient, and negates it with `maximize`.
 inline double grad_factor(const StepScalars& scalars, bool maximize) {
   return (maximize ? -1.0 : 1.0) / value_or(scalars.grad_scale, 1) * value_or(scalars.clip_coef, 1);
 }
 
-// Calls `use` with a std::true_type or a std::false_type for each flag, because an algorithm is compiled for each.
+// Calls `use` with a std::true_type or a std::false_type for each flag: an algorithm is compiled for each combination.
 template <class Use, class... Flags>
 void dispatch_bools(const Use& use, Flags... flags) {
   if constexpr (sizeof...(flags) == 0) {

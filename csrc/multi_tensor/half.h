@@ -1,5 +1,5 @@
-// Converts blocks of float16 to float32 and back, with instructions of the processor. The compiler uses them only in
-// code that is compiled for one processor. Otherwise c10::Half computes with integers, at half the speed.
+// Conversions of blocks between float16 and float32, with instructions of the CPU. In code for any CPU, the compiler
+// does not use these instructions, and c10::Half converts with integer arithmetic, at half the speed.
 //
 // The payload of a NaN is preserved, as in PyTorch's kernels.
 #pragma once
@@ -17,7 +17,7 @@
 namespace polycast::multi_tensor {
 
 #if defined(__x86_64__)
-// The instructions without a mask begin with a register that GCC calls uninitialized.
+// GCC warns that the instructions without a mask use an uninitialized register.
 constexpr __mmask16 all_16 = 0xFFFF;
 
 [[gnu::target("avx512f")]] inline int64_t widen_avx512(const c10::Half* source, int64_t count, float* target) {

@@ -1,6 +1,6 @@
 // Compiles one function body for several instruction sets of the CPU, and runs it with the set that PyTorch selected.
 //
-// Every function that the body calls must be inlined, otherwise it is compiled for the oldest instruction set.
+// Every function that the body calls must be inlined. Otherwise the function is compiled for the base instruction set.
 #pragma once
 
 #include <ATen/Version.h>

@@ -23,8 +23,7 @@
 namespace polycast::multi_tensor {
 
 constexpr int64_t block_size = 1024;
-// Loading the next block overlaps with computing this one only if both are short. A block that is converted is
-// therefore loaded first and then computed.
+// Converted blocks are shorter, so that the CPU loads the next block while it computes the current one.
 constexpr int64_t converted_block_size = 256;
 // Below this many elements a second thread costs more than it saves.
 constexpr int64_t grain_size = 32768;
@@ -119,7 +118,7 @@ template <class Math, class Algorithm, size_t n>
   }
 }
 
-// Processes the elements [begin, end) of all items, numbered consecutively; `ends` has the end of each item.
+// A loop over the elements [begin, end) of all items, numbered consecutively. `ends` has the end of each item.
 template <class Math, class Algorithm, size_t n>
 struct ApplyRange {
   const Algorithm& algorithm;

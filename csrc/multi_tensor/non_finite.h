@@ -1,4 +1,4 @@
-// Finds the non-finite elements of a block, and records the tensors that have one.
+// The check of blocks for non-finite elements, and the flags of the tensors that have one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace polycast::scale {
 
-// Returns whether all bits of the exponent are one in an element, which is then infinite or NaN.
+// Returns whether an element is infinite or NaN, which means that all bits of its exponent are one.
 template <class Bits, class Math>
 [[gnu::always_inline]] inline bool any_exponent(const Math* values, int64_t count, Bits exponent) {
   Bits found = 0;
@@ -30,7 +30,7 @@ class NonFiniteFlags {
  public:
   explicit NonFiniteFlags(size_t tensors) : found_(tensors) {}
 
-  // Sets the flag of the tensor at an index if the block has a non-finite element, and returns whether it has.
+  // Returns whether the block has a non-finite element, and if so, sets the flag of the tensor at an index.
   [[gnu::always_inline]] bool check(const float* values, int64_t count, size_t index) {
     return any_exponent(values, count, uint32_t{0x7f800000}) && add(index);
   }

@@ -1,5 +1,5 @@
-// norm on the CPU: the check and the norm in one pass. Sums are in float64, in which a sum of squares of float32
-// numbers cannot overflow, so that the norm of finite gradients is finite.
+// The operator norm on the CPU: one pass for the check and for the norm types 1, 2 and infinity. Sums are in float64,
+// in which a sum of squares of float32 numbers cannot overflow.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
@@ -57,7 +57,7 @@ struct Sum {
 template <class Term>
 Sum(Term) -> Sum<Term>;
 
-// Ignores NaNs, because the caller checks for them.
+// The largest absolute value. It ignores NaNs, because the caller checks for them.
 struct Largest {
   template <class Math>
   [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
@@ -84,7 +84,7 @@ struct Norm {
 
   const Reduction& reduction;
   NonFiniteFlags& flags;
-  std::vector<Partial>& partials;  // Each thread has its own.
+  std::vector<Partial>& partials;  // Each thread has its own Partial.
 
   template <class Math>
   [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
@@ -123,7 +123,7 @@ double norm_of(double norm_type, NonFiniteFlags& flags, const TensorLists<1>& it
   if (std::isinf(norm_type) || !(largest > 0 && std::isfinite(largest))) {
     return largest;
   }
-  // Powers of numbers of at most 1 do not overflow, and one of them is 1.
+  // The division by the largest value prevents an overflow of the powers, and the largest power is 1.
   const auto power = [=](double value)
                          __attribute__((always_inline)) { return std::pow(std::fabs(value) / largest, norm_type); };
   return largest * std::pow(reduce(Sum{power}, flags, items), 1 / norm_type);
@@ -135,7 +135,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, 
   const TensorLists<1> items({multi_tensor::OpArguments::of("norm"), {tensors}, {}});
   NonFiniteFlags flags(tensors.size());
   const double norm = norm_of(norm_type, flags, items);
-  // A norm that overflows float32 is infinite, although the gradients are finite.
+  // A norm that overflows float32 becomes infinite, even if the gradients are finite.
   const at::Tensor result = items.has_double() ? at::scalar_tensor(norm, at::kDouble)
                                                : at::scalar_tensor(static_cast<float>(norm), at::kFloat);
   return {result, flags.found_inf(), flags.non_finite()};

@@ -35,7 +35,7 @@ bool has_memory(const at::Tensor& tensor) {
          tensor.storage().data() != nullptr;
 }
 
-// The model is the tensor of the first list at the same index.
+// `model` is the tensor of the first list at the same index.
 template <class Subject>
 void check_tensor(
     const at::Tensor& tensor, const at::Tensor& model, c10::Device device, Use use, const Subject& subject) {
@@ -99,7 +99,7 @@ void check_scalar(const ScalarArgument& argument, const at::Tensor& tensor, std:
       is_allowed,
       expected(
           argument.name, c10::str("a tensor on ", *device), c10::str("one on ", tensor.device()), "move it there"));
-  // Only the learning rate may be on the CPU, because its value can be read there without a sync.
+  // The check for NaN reads a learning rate on the CPU only, because elsewhere it would need a device sync.
   if (argument.on_cpu && tensor.is_cpu() && !is_of_python(tensor)) {
     TORCH_CHECK_VALUE(
         !std::isnan(tensor.item<double>()),
@@ -172,7 +172,7 @@ void check_list(const Call& call, size_t list, const Names& names) {
     }
   };
   const auto count = static_cast<int64_t>(tensors.size());
-  // Names, and the sizes of tensor subclasses, may run Python, and this thread may have the GIL.
+  // `names`, and the sizes of tensor subclasses, may run Python. Other threads would wait for the GIL of this thread.
   if (count == 0 || names || is_of_python(models[0])) {
     check_range(0, count);
   } else {

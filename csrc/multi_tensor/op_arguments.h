@@ -1,5 +1,5 @@
-// The arguments of the operators over lists of tensors, and the one check of them, which the kernels of all devices
-// call before they write.
+// The arguments of the operators over lists of tensors, and the check of these arguments. The kernels of all devices
+// call the check before they write.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ namespace polycast::multi_tensor {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// The way in which an operator uses a list. A counter is a written number for each tensor of the first list.
+// The way in which an operator uses a list. A counter is a number that each step increments.
 enum class Use { read, written, counter };
 
 struct ListArgument {
@@ -23,7 +23,7 @@ struct ListArgument {
   bool optional = false;  // The list may be empty.
 };
 
-// A one-element tensor.
+// An argument that is a one-element tensor.
 struct ScalarArgument {
   const char* name;
   at::ScalarType type = at::kFloat;  // Undefined is any floating-point dtype.
@@ -34,7 +34,7 @@ struct OpArguments {
   std::string_view op;
   std::vector<ListArgument> lists;
   std::vector<ScalarArgument> scalars;
-  bool needs_tensors = false;  // Without a tensor the results have no device.
+  bool needs_tensors = false;  // Without a tensor, the device of the results is unknown.
 
   static const OpArguments& of(std::string_view op);
 };
@@ -46,12 +46,12 @@ struct Call {
   std::vector<OptionalTensor> scalars;
 };
 
-// The name, for errors, of the parameter at an index of the lists.
+// A function that returns the name of the parameter at an index of the lists, for errors.
 using Names = std::function<std::string(size_t)>;
 
-// Checks the lengths of the lists, and the scalars. Without lists the scalars may be on any devices.
+// Checks the lengths of the lists, and the scalars. If the lists are empty, the scalars may be on any devices.
 void check_scalars(const Call& call);
-// Checks the tensors of one list: they have the device and the shapes of the first list.
+// Checks the tensors of one list, which must have the device and the sizes of the first list.
 void check_list(const Call& call, size_t list, const Names& names = {});
 // Checks all lists and scalars.
 void check(const Call& call, const Names& names = {});

@@ -28,7 +28,7 @@ struct Find {
   }
 };
 
-// Checks the gradients before they are multiplied.
+// The check of a block of gradients, and then the multiplication.
 struct Unscale {
   static constexpr std::array<bool, 1> written{true};
 

@@ -1,4 +1,4 @@
-// Lists of tensors for multi_tensor_apply: pointers to elements that follow each other in the same order.
+// Lists of tensors for multi_tensor_apply: pointers to elements that have one order in memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +16,8 @@
 
 namespace polycast::multi_tensor {
 
-// Returns whether two tensors have the same layout, device and sizes, and are contiguous. Most pairs are, and need no
-// further check.
+// Returns whether two tensors have the same layout, device and sizes, and are contiguous. Most pairs are plain and need
+// no further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
          is_real(tensor.scalar_type());
@@ -37,7 +37,7 @@ constexpr int64_t copied_limit = int64_t{1} << 18;
 template <size_t n>
 class TensorLists {
  public:
-  // Checks all arguments of the call. If all tensors are plain, this takes one pass, which also makes the items.
+  // Checks all arguments of the call. If all tensors are plain, one pass checks them and makes the items.
   explicit TensorLists(const Call& call) {
     std::copy_n(call.lists.begin(), n, lists_.begin());
     for (size_t list = 0; list < n; ++list) {
@@ -70,7 +70,7 @@ class TensorLists {
     apply(algorithm, algorithm);
   }
 
-  // Returns whether some item needs float64 arithmetic.
+  // Returns whether any item needs float64 arithmetic.
   bool has_double() const {
     const auto is_double = [&](size_t index) { return lists_[0][index].scalar_type() == at::kDouble; };
     return !in_double_.empty() || std::any_of(apart_.begin(), apart_.end(), is_double);
@@ -85,7 +85,7 @@ class TensorLists {
     return tensors;
   }
 
-  // Returns whether the item has memory.
+  // Fills the item with the tensors at an index. Returns whether all of them have memory.
   template <class TensorAt>
   bool fill(Item<n>& item, size_t index, const TensorAt& tensor_at) const {
     item.numel = tensor_at(0).numel();
@@ -119,7 +119,7 @@ class TensorLists {
     return regular;
   }
 
-  // Returns false for an item that needs float64 arithmetic or copies.
+  // Adds the item at an index. Returns false if the item needs float64 arithmetic or copies.
   bool add(const at::Tensor& first, size_t index) {
     const at::Tensor& model = lists_[0][index];
     if (model.key_set() != first.key_set()) {

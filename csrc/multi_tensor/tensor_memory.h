@@ -9,7 +9,7 @@
 
 namespace polycast::multi_tensor {
 
-// The real dtypes that the operators compute with.
+// Returns whether the operators support a dtype.
 constexpr bool is_real(at::ScalarType type) {
   return type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
 }
@@ -25,8 +25,8 @@ inline void prefetch(const void* address, size_t bytes) {
 }
 
 // Prefetches the objects of the tensors that a loop reaches next. The objects of thousands of small tensors are spread
-// over memory, and a step would spend its time waiting for each. The storage comes later, because its address is in the
-// tensor.
+// over memory, and a step would wait for each of them. The loop prefetches a storage later than its tensor, which has
+// the address.
 inline void prefetch_ahead(at::TensorList tensors, size_t index) {
   constexpr size_t distance = 8;
   if (index + 2 * distance < tensors.size()) {
@@ -39,8 +39,8 @@ inline void prefetch_ahead(at::TensorList tensors, size_t index) {
   }
 }
 
-// Finds tensors that may share memory: a tensor that appears twice, or two tensors that span overlapping intervals of
-// one storage. Two columns of a matrix count as well, although they have no element in common.
+// A search for tensors that may share memory: a tensor that appears twice, or two tensors that span overlapping
+// intervals of one storage. Two columns of a matrix count as well, although they have no element in common.
 class Overlaps {
  public:
   explicit Overlaps(size_t tensors);
@@ -49,7 +49,7 @@ class Overlaps {
   bool any();
 
  private:
-  // An interval of bytes, and its memory.
+  // An interval of bytes in `memory`.
   struct Interval {
     const void* memory;
     int64_t begin;

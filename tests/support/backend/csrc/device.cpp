@@ -1,4 +1,4 @@
-// What torch asks of an accelerator: memory, the current device, generators, streams and events, and hooks.
+// PyTorch's interfaces of an accelerator: memory, current device, generators, streams, events and hooks.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -17,7 +17,7 @@ namespace {
 
 thread_local c10::DeviceIndex current = 0;
 
-// Returns the index that was current.
+// Sets the current index and returns the previous one. A negative index changes nothing.
 c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
   TORCH_CHECK(index < kCount, "the device index is ", int(index), ", and there are ", int(kCount), " devices");
   return std::exchange(current, index < 0 ? current : index);
@@ -41,7 +41,7 @@ REGISTER_ALLOCATOR(kType, &memory);
 
 // --- random numbers ---
 
-// Its state is that of a generator of the host, since the host draws the numbers.
+// A generator whose state is in a CPU generator, because the CPU draws the numbers.
 struct Generator final : c10::GeneratorImpl {
   Generator(c10::DeviceIndex index, at::Generator host)
       : c10::GeneratorImpl({kType, index}, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), host(std::move(host)) {}
@@ -80,7 +80,7 @@ at::Generator new_generator(c10::DeviceIndex index) {
 
 // --- streams and hooks ---
 
-// The device runs each op before the call returns. So there is one stream for each index, and every event has happened.
+// The device runs each op before the call returns, so each index has one stream, and events need no work.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override {
     return kType;
@@ -148,11 +148,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return new_generator(index < 0 ? current : index);
   }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);  // with the storage's own allocator
+    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);  // This uses the storage's allocator.
   }
 };
 
-// Torch keeps the pointer until the process ends and never frees it.
+// PyTorch stores the pointer until the process ends and never frees it.
 [[maybe_unused]] const bool hooked = (at::RegisterPrivateUse1HooksInterface(new Hooks()), true);
 
 }  // namespace
@@ -178,7 +178,7 @@ at::Generator host_generator(const at::Generator& generator) {
 
 }  // namespace mimic
 
-// What the Python module of the device calls.
+// The functions that the device's Python module calls.
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("device_count", [] { return int(mimic::kCount); });
   module.def("current_device", [] { return int(mimic::current_device()); });

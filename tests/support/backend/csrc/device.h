@@ -1,4 +1,4 @@
-// The device: its indices, memory, generators, and whether the host may wait for it.
+// The device: its indices, memory and generators, and the detection of device syncs.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -14,10 +14,10 @@ c10::DeviceIndex current_device();
 c10::Allocator* allocator();
 
 const at::Generator& default_generator(c10::DeviceIndex index);
-// The generator of the host that draws for one of the device.
+// Returns the CPU generator that draws the numbers of the device's generator.
 at::Generator host_generator(const at::Generator& generator);
 
-// Whether the host may not wait for the device, as torch.cuda.set_sync_debug_mode("error") says.
+// Sets whether device syncs raise, like torch.cuda.set_sync_debug_mode("error").
 void raise_at_syncs(bool raises);
 
 }  // namespace mimic

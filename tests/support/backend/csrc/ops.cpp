@@ -1,4 +1,4 @@
-// The kernels. Some ops must know the memory of the device; the fallback runs all others on the host.
+// The device's kernels. A few ops work on the device's memory; the fallback runs all others on the CPU.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/CPUFallback.h>
@@ -59,7 +59,7 @@ at::Tensor empty_strided(
   return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
 }
 
-// A tensor of the host over the same bytes. To the copies below, the host's memory is also the device's.
+// Returns a CPU tensor over the same bytes, because the device's memory is in the CPU's.
 at::Tensor bytes_of(const at::Tensor& tensor) {
   if (tensor.device().type() != kType) return tensor;
   at::Tensor bytes = at::from_blob(
@@ -69,7 +69,7 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
   return bytes;
 }
 
-// As on cuda the host waits for a copy from or to it, unless non_blocking says that it need not.
+// Like on CUDA, a copy between the CPU and the device is a device sync, unless it is non_blocking.
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   if (from.device().type() != to.device().type() && !non_blocking) note_sync();
   bytes_of(to).copy_(bytes_of(from));
@@ -83,7 +83,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
 
 // --- everything else ---
 
-// Arguments that the kernels of devices also take from the host: indices, and lengths, which size a result.
+// Returns whether an argument may also be on the CPU: indices, and lengths that determine the size of a result.
 bool may_be_on_host(const std::string& argument) {
   static const std::unordered_set<std::string> names{
       "batch_sizes", "indices", "input_lengths", "lengths", "target_lengths"};
@@ -99,7 +99,7 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-// Raises for tensors of several devices, as a kernel of the device would. Numbers may come from the host.
+// Returns the device of the arguments. Like a device's kernel, raises for several devices, but not for a CPU number.
 c10::Device common_device(const c10::FunctionSchema& schema, torch::jit::Stack& arguments) {
   std::optional<c10::Device> common;
   for (size_t index = 0; index < arguments.size(); ++index) {
@@ -132,12 +132,12 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     value = host_generator(value.isNone() ? default_generator(device.index()) : value.toGenerator());
   }
   const c10::OptionalDeviceGuard guarded(device);
-  // The copies of the fallback are no syncs: a kernel of the device would not make them.
+  // The fallback's copies do not count as syncs, because a real device's kernel would not make them.
   const auto reset = c10::make_scope_exit([outer = std::exchange(inside_fallback, true)] { inside_fallback = outer; });
   at::native::cpu_fallback(op, stack);
 }
 
-// Torch asks a device outside of it for convolutions by an op of its own. Its arguments are those of the host's op.
+// For convolutions on an external device, PyTorch calls this op. The arguments are the same as for aten::convolution.
 void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", "");
   run_on_host(op, stack);
@@ -145,7 +145,7 @@ void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
 
 void convolution_backward(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution_backward", "");
-  // Before the last seven stand the sizes of a bias. They only say that there is one, which the mask also says.
+  // The sizes of a bias precede the last seven arguments. They only show whether there is a bias, like the mask.
   stack->insert(stack->end() - 7, c10::IntArrayRef());
   run_on_host(op, stack);
 }
@@ -157,7 +157,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_copy_from_and_resize", copy_from_and_resize);
   library.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
   library.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
-  // Torch's functions for the host, which work on sizes and storages alone.
+  // PyTorch's CPU functions, which change only sizes and storages.
   library.impl("_reshape_alias", at::native::_reshape_alias);
   library.impl("as_strided", at::native::as_strided_tensorimpl);
   library.impl("resize_", at::native::resize_);
@@ -170,7 +170,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("view_as_real", at::native::view_as_real);
 }
 
-// Copies read these bits themselves: torch's kernels for them would call themselves without end.
+// copy_from handles the bits of these keys. PyTorch's kernels for the keys would call each other endlessly.
 TORCH_LIBRARY_IMPL(aten, Conjugate, library) {
   library.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
