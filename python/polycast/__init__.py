@@ -1,8 +1,8 @@
 """Automatic mixed precision (torch.amp) that you can inspect, change per op, and debug.
 
-Importing the package installs the policy's autocast kernels for every device that PyTorch itself supports. The kernels
-for XLA are installed after the import of torch_xla, whichever package is imported first. To install no kernels at
-import, set POLYCAST_INSTALL=0, and call :func:`install` yourself.
+Importing the package installs polycast's autocast kernels for every device that PyTorch itself supports. The kernels
+for XLA are installed when torch_xla is imported, before or after polycast. To install no kernels at import, set
+POLYCAST_INSTALL=0, and call :func:`install` yourself.
 
     >>> import torch, polycast
     >>> with polycast.autocast("cpu"):
@@ -49,7 +49,7 @@ __all__ = [
     "use",
 ]
 __version__ = _extension.VERSION
-# These modules are imported at their first use, because the optimizers and the scaler register kernels with PyTorch.
+# These modules register kernels with PyTorch, so they are imported only if a program uses them.
 _LATER = {
     "GradScaler": "polycast.scaler.grad_scaler",
     "SkipAwareLR": "polycast.scaler.schedule",
@@ -64,7 +64,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept any attribute name
+if not TYPE_CHECKING:  # type checkers would otherwise accept any attribute name
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:

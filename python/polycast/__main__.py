@@ -1,4 +1,4 @@
-"""`python -m polycast` and the console script `polycast`: the command line."""
+"""The command line: `python -m polycast` and the console script `polycast`."""
 
 import signal
 import sys
@@ -7,7 +7,7 @@ from polycast.cli import commands
 
 
 def main() -> int:
-    """Run the command line. A closed pipe ends the process without a traceback, as it ends a program in C."""
+    """Run the command line. A closed pipe ends the process without a traceback."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return commands.main()

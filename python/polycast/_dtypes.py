@@ -4,14 +4,14 @@ import torch
 
 from polycast._suggest import did_you_mean
 
-# The floating-point dtypes that ops are cast to, each with the other names in PyTorch and in the options of trainers.
+# Rules can cast to these dtypes. Each has other names in PyTorch and in the options of trainers.
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "float16": ("fp16", "f16", "half"),
     "bfloat16": ("bf16",),
     "float32": ("fp32", "f32", "float", "single"),
     "float64": ("fp64", "f64", "double"),
 }
-# PyTorch's name of the dtype, by spelling.
+# This maps each spelling to PyTorch's name of the dtype.
 NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in (name, *spellings)}
 
 
@@ -27,15 +27,15 @@ def dtype_named(text: str) -> str | None:
 
 
 def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
-    """Return the dtype that a value is or spells. It may be a dtype that autocast does not use, such as torch.int8.
+    """Return the dtype for a dtype or its name. Any dtype of PyTorch is accepted, such as torch.int8.
 
     Args:
         value: A ``torch.dtype``, or a string: PyTorch's name, with or without "torch.", or a short form such as "bf16".
-        argument: The name of the argument, for the error.
+        argument: The name of the argument in error messages.
 
     Raises:
         TypeError: If the value is neither a dtype nor a string.
-        ValueError: If PyTorch has no such dtype.
+        ValueError: If PyTorch has no dtype of this name.
 
     Example:
         >>> from polycast._dtypes import dtype_of
@@ -53,5 +53,5 @@ def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
 
 
 def _plain(text: str) -> str:
-    """Return the name of a dtype in lower case, without its module."""
+    """Return the name of a dtype in lower case, without "torch."."""
     return text.strip().lower().removeprefix("torch.")

@@ -21,7 +21,7 @@ def _mismatch(built_for: str, found: str) -> str:
 
     try:
         origin = json.loads(distribution("polycast").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:  # the package is in a source tree
+    except PackageNotFoundError:  # polycast is imported from its source tree
         origin = {}
     version = f"{VERSION.partition('+')[0]}+torch{'.'.join(_release(torch.__version__))}"
     source = origin["url"] if "dir_info" in origin else f"polycast=={version}"
@@ -37,7 +37,7 @@ def _release(version: str) -> list[str]:
 
 if _release(BUILT_FOR) != _release(torch.__version__):
     raise ImportError(_mismatch(f"torch {BUILT_FOR}", f"torch {torch.__version__}"))
-if sys.implementation.cache_tag != PYTHON:  # in a source tree that several environments share
+if sys.implementation.cache_tag != PYTHON:  # several environments can share a source tree
     raise ImportError(_mismatch(PYTHON, str(sys.implementation.cache_tag)))
 try:
     from polycast._C import *  # noqa: F403
@@ -61,7 +61,7 @@ DEVICES: dict[str, Device] = {
 }
 CATEGORIES: dict[str, str] = categories()
 DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like in devices()}
-# Pairs of strings: public names, and the ops that they call. Spaces separate the names in a string.
+# Each pair has public names, separated by spaces, and the ops that they run, separated by spaces.
 NAMES: list[tuple[str, str]] = names()
 
 BUILD = SOURCES

@@ -11,7 +11,7 @@ from typing import Any
 class ImportHook(MetaPathFinder):
     """A finder that calls a function with each module that it waits for, after the import of the module.
 
-    It is in ``sys.meta_path`` only while it waits for a module.
+    The finder is in ``sys.meta_path`` only while it waits for a module.
     """
 
     def __init__(self, function: Callable[[ModuleType], None]) -> None:
@@ -19,7 +19,7 @@ class ImportHook(MetaPathFinder):
         self._names: frozenset[str] = frozenset()
 
     def wait_for(self, names: Iterable[str]) -> None:
-        """Wait for the import of these modules only. An earlier call no longer counts."""
+        """Wait for the import of these modules, instead of the modules of an earlier call."""
         self._names = frozenset(names)
         if self._names and self not in sys.meta_path:
             sys.meta_path.insert(0, self)
@@ -29,7 +29,7 @@ class ImportHook(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of the other finders, with a loader that calls the function after it has run the module."""
+        """Return the spec of the other finders. Its loader calls the function after it has run the module."""
         if name not in self._names:
             return None
         others = (getattr(finder, "find_spec", None) for finder in list(sys.meta_path) if finder is not self)

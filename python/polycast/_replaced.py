@@ -1,14 +1,14 @@
-"""Replacement and restoration of attributes of PyTorch."""
+"""Replacements of PyTorch's attributes that can be undone."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-# The functions that undo a change. Call the last one first.
+# These functions undo a change. The last one must be called first.
 Undo: TypeAlias = list[Callable[[], object]]
 
 
 def replace(owner: Any, name: str, value: object, undo: Undo) -> None:
-    """Replace an attribute of a module or a class. ``undo`` restores it, unless it has been replaced again."""
+    """Replace an attribute, and add a function to ``undo`` that restores it unless it has been replaced again."""
     original = vars(owner)[name]
 
     def restore() -> None:

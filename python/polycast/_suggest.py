@@ -1,13 +1,13 @@
-"""'Did you mean' for mistyped names."""
+"""Suggestions for mistyped names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar, or None. Case is ignored.
+    """Return the known name that is closest to a name, or None. Case is ignored.
 
-    A name that begins with the given one is preferred over a similar one.
+    A known name that begins with the given name is preferred if the given name has at least three characters.
 
     Example:
         >>> from polycast._suggest import closest
@@ -21,7 +21,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the closest known name, or all known names if there are few."""
+    """Return a hint for an unknown name: the closest known name, otherwise all known names if there are at most 20."""
     names = sorted(set(known))
     if near := closest(name, names):
         return f"did you mean '{near}'?"

@@ -1,4 +1,4 @@
-"""An op without autocast: its arguments cast by hand as a rule states, and the result of the call."""
+"""Casts of an op's arguments according to a rule, without autocast, and comparisons of results."""
 
 import functools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from torch import Tensor
 from polycast.op_samples import Arguments
 from polycast.torch_internals import tree_leaves, tree_map_only
 
-# Tensors of floating-point dtypes of less than 16 bits need a scale, which they do not contain.
+# Autocast does not cast floating-point dtypes of less than 16 bits, because their values need a scale.
 NARROW = [
     dtype
     for dtype in vars(torch).values()
@@ -26,7 +26,7 @@ def first_line(error: Exception) -> str:
 
 
 def outcome(call: Callable[[], Any]) -> Result:
-    """Return the tensors that a call returns, on the CPU, or the message of the error that it raises."""
+    """Return the tensors that a call returns, copied to the CPU, or the first line of its RuntimeError."""
     try:
         with torch.no_grad():
             return [tensor.cpu() for tensor in flatten(call())]
@@ -42,7 +42,7 @@ def same(ours: Result, theirs: Result) -> bool:
 
 
 def same_bits(left: Tensor, right: Tensor) -> bool:
-    """Return whether two tensors have the same dtype, shape and bits: NaNs and the signs of zeros count."""
+    """Return whether two tensors have the same dtype, shape and bits, including NaNs and the signs of zeros."""
     return left.dtype == right.dtype and left.shape == right.shape and _bits(left).equal(_bits(right))
 
 
@@ -51,7 +51,7 @@ def _bits(tensor: Tensor) -> Tensor:
 
 
 def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Arguments:
-    """Return the arguments that the op receives under a rule of the category."""
+    """Return the arguments that an op receives under a rule of a category."""
     if category in _SETS_DTYPE:
         return Arguments(sample.args, {**sample.kwargs, "dtype": torch.float32})
     dtypes = iter(expected(category, [tensor.dtype for tensor in tensors(sample)], lower))
@@ -59,7 +59,7 @@ def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Argume
 
 
 def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
-    """Return the dtypes that the op receives for inputs of the given dtypes."""
+    """Return the dtypes to which a category casts inputs of the given dtypes."""
     eligible = [dtype for dtype in given if dtype.is_floating_point and dtype not in (torch.float64, *NARROW)]
     if category == "input_dtype" or not eligible:
         return given
@@ -79,5 +79,5 @@ def tensors(sample: Arguments) -> list[Tensor]:
 
 
 def replaced(sample: Arguments, change: Callable[[Tensor], Tensor]) -> Arguments:
-    """Return the arguments with each tensor changed, in the order of `tensors`."""
+    """Return the arguments with `change` applied to each tensor, in the order of `tensors`."""
     return Arguments(*tree_map_only(Tensor, change, (tuple(sample.args), dict(sample.kwargs))))

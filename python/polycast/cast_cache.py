@@ -1,7 +1,7 @@
-"""The cast cache: it reuses the casts of weights inside an autocast region and, on request, beyond it.
+"""The cast cache, which reuses the casts of weights inside an autocast region and, on request, in later regions.
 
-By default it reuses the same casts as PyTorch: those of float32 leaves that require grad, until the outermost region
-ends. A weight that changes is cast again. Casts that you :func:`keep` outlive regions.
+By default the cache reuses the same casts as PyTorch's: casts of float32 leaves that require grad, until the outermost
+region ends. A weight that changes is cast again. Casts that you :func:`keep` outlive regions.
 
     >>> import torch, polycast
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
@@ -35,8 +35,8 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_NAMED = 8  # the largest number of tensors that a warning names
-# The module classes of FSDP, which changes the storage of parameters without their versions.
+_NAMED = 8  # the largest number of tensors that a warning lists
+# FSDP changes the storage of parameters without incrementing their versions, so `keep` rejects its modules.
 _FSDP = "torch.distributed.fsdp"
 _FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
 
@@ -47,7 +47,7 @@ def keep(module: nn.Module) -> Handle:
 
     ``with polycast.cast_cache.keep(model)`` releases the casts at the end of the block.
 
-    Limits: a write that bypasses the tensor's version counter is not noticed. Call :func:`release` before such a write:
+    Limits: a write that bypasses a tensor's version counter is not noticed. Call :func:`release` before a write:
 
     - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a buffer or a raw pointer, or by
       another process that shares the memory;
@@ -64,16 +64,16 @@ def keep(module: nn.Module) -> Handle:
     kept, but a region may reuse them. ``torch.utils.swap_tensors`` raises for a tensor whose casts are kept.
 
     Args:
-        module: The module whose floating-point parameters and buffers are kept, including those of its submodules. A
-            tensor that replaces a parameter later is not kept.
+        module: The module with the floating-point parameters and buffers, which may be in its submodules. The casts of
+            a tensor that replaces a parameter later are not kept.
 
     Returns:
-        A handle whose ``remove()``, or whose end as a context manager, releases the casts that the call began to keep.
+        A handle: its ``remove()``, or the end of its ``with`` block, releases the casts that this call added.
 
     Raises:
-        ValueError: If FSDP manages the module or a part of it, or if changes cannot be noticed for any of its tensors.
-            Then nothing is kept. Changes cannot be noticed for DTensors and other subclasses, inference tensors, views
-            and results of ops. If the module also has other tensors, these are ignored and a warning names them.
+        ValueError: If FSDP manages the module or a part of it, or if changes can be noticed in none of its tensors.
+            Changes cannot be noticed in DTensors and other subclasses, inference tensors, views and results of ops. If
+            only some tensors are of these kinds, the call ignores them, and a warning lists them.
         TypeError: If the argument is not a module.
 
     Example:
@@ -119,10 +119,10 @@ def keep(module: nn.Module) -> Handle:
 
 
 def release(module: nn.Module) -> None:
-    """Undo :func:`keep` and free the casts. Tensors that are not kept are ignored.
+    """Undo :func:`keep` and free the casts. Tensors without kept casts are ignored.
 
     Args:
-        module: The module whose parameters and buffers are released, including those of its submodules.
+        module: The module whose kept casts are freed, including the casts of its submodules' tensors.
 
     Raises:
         TypeError: If the argument is not a module.
@@ -186,17 +186,17 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
 
 
 def follow_steps(module: ModuleType, undo: Undo) -> None:
-    """Free the casts of parameters after each step of an optimizer. Free all casts now, because steps may have run."""
+    """Register a hook that frees the casts of parameters after each step. Free all casts now, for earlier steps."""
     _extension.clear_casts()
     hooks: dict[Any, Any] = module._global_optimizer_post_hooks
     undo.append(lambda: hooks.pop(__name__, None))
-    # PyTorch's function that registers hooks increments a number, which we could not restore.
+    # PyTorch's function that registers hooks also increments a counter, which we could not restore.
     hooks[__name__] = _forget_updated
 
 
-# The kept tensors by their addresses. The callback of a weak reference frees the casts of a deleted tensor.
+# This maps the addresses of tensors with kept casts to weak references, whose callbacks free a deleted tensor's casts.
 _kept: dict[int, weakref.ref[Tensor]] = {}
 for _kind in devices.device_types():
-    # If work on a device can be recorded as a graph, the module of the device has this function.
+    # A device that can record work as a graph, such as cuda, has this function in its module.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
         _extension.set_recording_probe(_kind, _probe)

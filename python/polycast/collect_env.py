@@ -1,4 +1,4 @@
-"""The facts for a bug report: versions, devices, kernels, policies, and the environment."""
+"""The facts for a bug report: versions, devices, kernels, the policy, and the environment."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ _PREFIX = "POLYCAST_"
 
 
 def report() -> str:
-    """Return the facts, and a table of the devices of the policy."""
+    """Return the facts and a table of the policy's devices, as text."""
     count = Counter(rule.device for rule in BUILT_IN)
     rows: list[tuple[str, ...]] = [("device", "dispatch key", "lower precision", "rules", "kernels")]
     for device in DEVICES.values():
@@ -36,7 +36,7 @@ def _state(device: str) -> str:
 
 
 def facts() -> dict[str, str]:
-    """Return the facts by their names."""
+    """Return the facts for a bug report by their names."""
     held = policy.current()
     named = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)]
     here = [kind for kind in devices.device_types() if devices.facts_of(kind).is_here]

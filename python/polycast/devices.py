@@ -1,7 +1,6 @@
-"""The differences between devices. Only this file, the folder xla/ and policy.yaml name devices.
+"""The differences between devices. Only this file, the folder xla/ and policy.yaml distinguish devices by name.
 
-policy.yaml lists *devices*: sets of rules, such as "cuda" and "xla_gpu". A *device type* is PyTorch's, as in
-``tensor.device.type``.
+A *device* has rules in policy.yaml, such as "cuda" and "xla_gpu". A *device type* is PyTorch's ``tensor.device.type``.
 """
 
 import os
@@ -16,27 +15,27 @@ from polycast._extension import DEVICES, DEVICES_LIKE
 from polycast.torch_internals import constant, privateuse1_name, registrations_for
 
 HOST, XLA_TYPE = "cpu", "xla"
-SHAPES_ONLY = "meta"  # it has no autocast state
-PRIVATEUSE1 = "privateuse1"  # the device whose rules an out-of-tree backend gets if the policy lacks its name
-# The devices of out-of-tree backends. A process can load one of these backends.
+SHAPES_ONLY = "meta"  # this device type has no autocast state
+PRIVATEUSE1 = "privateuse1"  # out-of-tree backends that policy.yaml does not list have the rules of this device
+# These devices are out-of-tree backends with the key of PrivateUse1. A process can load only one of them.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 _TYPES = {name: device.dispatch_key.removeprefix("Autocast").lower() for name, device in DEVICES.items()}
-# The device type that is installed after the import of its package, by the name of the package.
+# The kernels of these device types are installed after the import of a package, which is the key.
 _XLA_PACKAGE = "torch_xla"
 LATE = {_XLA_PACKAGE: XLA_TYPE}
-# Modules with a class CheckpointFunction, which reruns a forward in backward.
+# These modules have a class CheckpointFunction, which reruns a forward in backward.
 CHECKPOINTS = ("torch.utils.checkpoint", "torch_xla.utils.checkpoint")
 
 
 class DeviceType:
-    """A device type with a module in PyTorch, such as torch.xpu. The types that differ have subclasses."""
+    """A device type with a module in PyTorch, such as torch.xpu. Subclasses are for types with other properties."""
 
     # Whether steps are skipped without a sync, by our kernels or PyTorch's fused ones. In torch 2.9 the fused kernels
-    # of MPS ignore found_inf and grad_scale, and those of XPU compute in float64, which some XPUs lack.
+    # of MPS ignore found_inf and grad_scale, and XPU's compute in float64, which some XPUs lack.
     skips_by_itself = False
     has_float64 = False  # whether all devices of this type are known to have float64
-    # Whether the backend is not in PyTorch's repository. Its kernels are overridden only on request, after the backend
-    # is loaded. If it has registered no fallback by then, polycast registers one.
+    # Whether the backend is outside of PyTorch's repository. Its kernels are overridden only on request, after the
+    # backend is loaded. If the backend has registered no fallback by then, polycast registers one.
     is_out_of_tree = False
 
     def __init__(self, name: str) -> None:
@@ -44,7 +43,7 @@ class DeviceType:
 
     @property
     def rules(self) -> str:
-        """The device of the policy with the rules of this type. Raises a ValueError if the policy has none."""
+        """The device of the policy with the rules of this type. Raise a ValueError if the policy has no such device."""
         if self.name not in DEVICES or device_type_of(self.name) != self.name:
             raise unknown(self.name, device_types())
         return self.name
@@ -91,7 +90,7 @@ class PrivateUse1(OutOfTree):
 
 
 class XLA(DeviceType):
-    """XLA: one device type with two devices of the policy. The hardware of torch_xla selects the device."""
+    """XLA, a device type with two devices of the policy. The hardware of torch_xla determines the device."""
 
     skips_by_itself = has_float64 = True
 
@@ -113,7 +112,7 @@ class XLA(DeviceType):
             raise RuntimeError(f"an autocast region on xla needs {_XLA_PACKAGE}; import {_XLA_PACKAGE} first")
 
     def overrides(self) -> list[str]:
-        # torch_xla 2.9 follows the variables for bfloat16.
+        # torch_xla 2.9 follows only the variables for bfloat16.
         names = ("XLA_USE_BF16", "XLA_DOWNCAST_BF16", "XLA_USE_F16")
         return [
             f"{name} is set: a torch_xla that follows it runs every floating-point operation in "
@@ -142,8 +141,8 @@ _DIFFERENT = {
 
 
 def facts_of(device_type: str) -> DeviceType:
-    """Return the facts about a device type, with or without rules in the policy."""
-    if device_type in _DIFFERENT:  # first, because each step of an optimizer calls this
+    """Return the facts about a device type, which need not have rules in the policy."""
+    if device_type in _DIFFERENT:  # this check is first, because each step of an optimizer runs it
         return _DIFFERENT[device_type]
     backend = privateuse1_name()
     return PrivateUse1(backend) if device_type in (PRIVATEUSE1, backend) else DeviceType(device_type)
@@ -193,9 +192,9 @@ def current() -> str:
 
 
 def own_kernels(device_type: str) -> list[str]:
-    """Return why the autocast kernels of a backend that policy.yaml does not list are not replaced, if it has any.
+    """Return the reason why polycast does not replace a backend's own autocast kernels, or an empty list.
 
-    The result is valid only while our kernels are not installed.
+    The list is empty if policy.yaml lists the backend. Call this only while our kernels are not installed.
     """
     if device_of(device_type) != PRIVATEUSE1 or not any(
         name.startswith("aten::") for name in registrations_for(DEVICES[PRIVATEUSE1].dispatch_key)

@@ -1,24 +1,24 @@
-"""The changes that importing polycast makes to PyTorch, and how they are undone.
+"""The changes that importing polycast makes to PyTorch, and their reversal.
 
-``import polycast`` calls :func:`install`. POLYCAST_INSTALL=0 in the environment prevents that, and :func:`uninstall`
-undoes it: afterwards PyTorch, its dispatcher and ``sys.meta_path`` are as they were before.
+``import polycast`` calls :func:`install`, unless POLYCAST_INSTALL is 0 in the environment. :func:`uninstall` undoes the
+changes: afterwards PyTorch, its dispatcher and ``sys.meta_path`` are as they were before.
 
-While any device is installed, these differ from stock PyTorch:
+While polycast's kernels are installed for any device, these parts differ from stock PyTorch:
 
 - the kernels of ``aten`` ops on the autocast keys: they cast by the policy. A backend that has no fallback gets one.
 - ``torch.utils.checkpoint.CheckpointFunction.forward``,
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator`` (since torch 2.15
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
-  ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a repeated forward has the policies of its first run.
-- ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook drops the casts of the weights that a step wrote.
+  ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
+- ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook frees the casts of the weights that a step wrote.
 - ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards on the active policies.
 - ``torch.compiler.config.cache_key_tag``: the keys of on-disk caches contain the policies and the kernels.
-- ``sys.meta_path``: a finder waits for the import of torch_xla, and of those modules above that are not imported yet.
+- ``sys.meta_path``: a finder waits for the import of torch_xla, and of modules above that are not imported yet.
 
 Compiled code contains the casts that it was compiled with, so it does not run again after a change of the kernels.
 
-The import also registers the operators ``torch.ops.polycast``. They stay, because compiled code may call them. The
-first compilation under a policy registers the calls that enter scopes with dynamo. ``uninstall`` undoes it.
+Two changes remain, because compiled code may need them. The import registers the operators ``torch.ops.polycast``, and
+the first compilation under a policy registers the calls that enter scopes with dynamo.
 """
 
 import os
@@ -66,7 +66,7 @@ _TAG = "polycast:"
 
 
 class _Tag(str):
-    """The installed devices, for the keys of on-disk caches. A key is a pickle, which adds the active policy."""
+    """A tag of the installed devices, for the keys of on-disk caches. Pickling it adds the active policy."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         held = policy.current()
@@ -87,7 +87,7 @@ def _mark_caches(config: Any, undo: Undo) -> None:
         del option.env_value_default
         if default is not None:
             option.env_value_default = default
-        if isinstance(config.cache_key_tag, _Tag):  # otherwise the user has set another tag since, or none at all
+        if isinstance(config.cache_key_tag, _Tag):  # otherwise the user has changed the tag since
             config.cache_key_tag = own
 
     undo.append(put_back)
@@ -96,21 +96,21 @@ def _mark_caches(config: Any, undo: Undo) -> None:
         config.cache_key_tag = _Tag(f"{own} {ours}".lstrip())
 
 
-# The functions that change modules of PyTorch. Each first adds the function that undoes its change.
+# These functions change modules of PyTorch. Before a change, each adds the function that undoes it.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
     "torch._dynamo": compiled_code.guard_scopes,
     "torch.compiler.config": _mark_caches,
 }
-# The number of times that kernels were installed or removed.
+# This counts the changes of the kernels.
 changes = 0
-# It guards the two names below: the active changes, and the packages whose devices are installed after their import.
+# The lock guards `_made`, the active changes, and `_late`, the packages whose import will install their devices.
 _lock = RLock()
 _made: dict[str, Undo] = {}
 _late: set[str] = set()
 _hook = ImportHook(lambda imported: _on_import_of(imported))
-# The other devices with the same dispatch key. Only one of them can be installed at a time.
+# These are each device's siblings: devices with the same dispatch key, of which only one can be installed at a time.
 _SIBLINGS = {
     name: [other.name for other in DEVICES.values() if other.name != name and other.dispatch_key == device.dispatch_key]
     for name, device in DEVICES.items()
@@ -135,7 +135,7 @@ def _handle() -> Handle:
 
 
 def on_import() -> None:
-    """Install the kernels unless POLYCAST_INSTALL is 0, and set the policy that POLYCAST_POLICY names, if any."""
+    """Install the kernels unless POLYCAST_INSTALL is 0, and use the policy of POLYCAST_POLICY, if it is set."""
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
     process.use_on_import()
@@ -143,22 +143,22 @@ def on_import() -> None:
 
 @disabled
 def install(*devices: str | torch.device, like: str | None = None) -> Handle:
-    """Install the policy's autocast kernels of the given devices over PyTorch's kernels.
+    """Install polycast's autocast kernels of the given devices over PyTorch's kernels.
 
-    A device that is already installed is installed again, over kernels that were registered since. Code that was
-    compiled without polycast is freed, so no other thread may run compiled code during the call, as for
-    ``torch._dynamo.reset``. ``help(polycast.installation)`` lists the other changes.
+    Kernels that are already installed are installed again, over kernels that other packages have registered since. Code
+    that was compiled without polycast is freed, as by ``torch._dynamo.reset``, so no other thread may run compiled code
+    during the call. ``help(polycast.installation)`` lists the other changes.
 
     Args:
         devices: Device types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that torch_xla
-            runs on. An out-of-tree backend has the name that it registered. Without any device: every device that
-            PyTorch itself supports, and XLA once torch_xla is imported.
-        like: The device whose rules an out-of-tree backend gets if policy.yaml does not list it. Without ``like``, such
-            a backend gets the rules of cuda, unless it has registered autocast kernels of its own. Those are not
-            replaced, and a warning says so.
+            runs on. An out-of-tree backend has the name that it registered. The default is every device that PyTorch
+            itself supports, and XLA once torch_xla is imported.
+        like: "cuda", if cuda's rules are to override the autocast kernels that an out-of-tree backend has registered
+            and policy.yaml does not list the backend. By default such kernels are not replaced, and a warning is
+            issued. A backend that has registered none gets cuda's rules in any case.
 
     Returns:
-        A handle whose ``remove()``, or whose end as a context manager, restores the devices that were installed before.
+        A handle: its ``remove()``, or the end of its ``with`` block, restores the kernels that were installed before.
 
     Raises:
         ValueError: If the policy has no such device, or the device cannot have the rules of ``like``.
@@ -200,14 +200,14 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
 def uninstall(*devices: str | torch.device) -> Handle:
     """Restore PyTorch's own autocast kernels of the given devices, or of all devices.
 
-    When no device is left, all changes of ``import polycast`` are undone; ``help(polycast.installation)`` lists them.
+    When no device remains, the other changes that ``help(polycast.installation)`` lists are undone as well.
     Code that was compiled with polycast's kernels does not run again.
 
     Args:
         devices: Device types as for :func:`install`, or devices as :func:`installed` returns them.
 
     Returns:
-        A handle whose ``remove()``, or whose end as a context manager, restores the devices that were installed before.
+        A handle: its ``remove()``, or the end of its ``with`` block, restores the kernels that were installed before.
 
     Raises:
         ValueError: If the policy has no such device.
@@ -242,9 +242,9 @@ def installed() -> tuple[str, ...]:
 
 
 def follow_hardware(device: str) -> None:
-    """Replace the kernels of a device's sibling by its own, if the sibling is installed.
+    """Install a device's kernels instead of the kernels of another device with its dispatch key.
 
-    The runtime of XLA may choose its hardware after the kernels were installed for other hardware.
+    The runtime of XLA may choose its hardware after kernels were installed for other hardware.
     """
     siblings = _SIBLINGS[device]
     if siblings and not set(siblings).isdisjoint(installed_kernels()):
@@ -253,10 +253,10 @@ def follow_hardware(device: str) -> None:
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Return a context manager for a change of the kernels. At its end the other changes of PyTorch follow."""
+    """Return a context manager for a change of the kernels. At its end, the other changes are made or undone."""
     for name in CHANGES:
         if _is_importing(name):
-            import_module(name)  # waits for the thread that imports it
+            import_module(name)  # this waits for the thread that imports the module
     was_guarded = compiled_code.is_guarding()
     try:
         with _lock:
@@ -265,7 +265,7 @@ def changing() -> Iterator[None]:
             finally:
                 _follow()
     finally:
-        # This waits for threads that compile. They may import modules, for which our import hook needs the lock.
+        # We wait for compiling threads without the lock: they may import modules, for which our hook needs the lock.
         with compiled_code.while_nothing_compiles():
             renew_scopes()
         if not was_guarded:
@@ -277,7 +277,7 @@ def _follow() -> None:
     global changes
     changes += 1
     refresh_kernels()
-    _undo("torch.compiler.config")  # it contains the devices
+    _undo("torch.compiler.config")  # the tag contains the devices, so it is made again
     if installed_kernels():
         for name in CHANGES:
             if not _is_importing(name):  # otherwise the hook makes the change

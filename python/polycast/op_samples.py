@@ -1,4 +1,4 @@
-"""Sample arguments for every ATen overload that policy.yaml lists.
+"""Sample arguments for the ATen overloads that policy.yaml lists.
 
 >>> find("addmm")(*arguments("addmm", Make("cpu", torch.float32)).args).shape
 torch.Size([4, 4])
@@ -18,8 +18,8 @@ from polycast.torch_internals import FakeTensor
 class Make:
     """A maker of the tensors of one sample on `device`, from a fixed seed: two makers build the same values.
 
-    The floating-point tensors have these dtypes alternately, float32 by default. Values are drawn in float32 on the
-    CPU, then cast and moved, so they differ between dtypes by one rounding and are the same on all devices.
+    Its floating-point tensors have the given dtypes alternately; the default is float32. Values are drawn in float32 on
+    the CPU, then cast and moved, so they differ between dtypes by one rounding and are the same on all devices.
     """
 
     def __init__(self, device: str, *dtypes: torch.dtype) -> None:
@@ -28,9 +28,9 @@ class Make:
         self._generator = torch.Generator().manual_seed(0)
 
     def __call__(self, *shape: int) -> Tensor:
-        """Return a floating-point tensor with values between 0 and 1: fit for log, acos, erfinv, and as probabilities.
+        """Return a floating-point tensor with values between 0 and 1, which log, acos, erfinv and losses accept.
 
-        A square matrix is also symmetric and positive definite, with eigenvalues that differ.
+        A square matrix is also symmetric and positive definite, with distinct eigenvalues.
         """
         value = torch.rand(shape, generator=self._generator) * 0.8 + 0.1
         if len(shape) == 2 and shape[0] == shape[1]:
@@ -60,9 +60,9 @@ def index(high: int, *shape: int, low: int = 0) -> Callable[[Make], Tensor]:
 
 
 _CONVOLUTION: tuple[object, ...] = ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1)
-# The positional arguments of the ops for which the values of _DEFAULTS do not fit, or omit an optional tensor.
-# A key has "name" for the default overload and "name.overload" for any other. In the values a tuple is the shape of a
-# floating-point tensor, and a function makes a tensor.
+# These are the positional arguments of ops for which _DEFAULTS do not fit, or would omit an optional tensor. A key
+# lists overloads: "name" is the default overload, and "name.overload" is another. In the values a tuple is the shape of
+# a floating-point tensor, and a function makes a tensor.
 SAMPLES: dict[str, tuple[object, ...]] = {
     # Pointwise ops and reductions
     "binary_cross_entropy": ((2, 3), (2, 3), (2, 3)),
@@ -96,7 +96,7 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     "conv3d conv_transpose3d.input": ((1, 3, 3, 3, 3), (3, 3, 2, 2, 2), (3,)),
     "conv3d.padding": ((1, 2, 3, 3, 3), (3, 2, 3, 3, 3), (3,), [1], "same"),
     "convolution": _CONVOLUTION,
-    # Recurrent cells: input 3, hidden size 4, gates 3 * 4 (GRU) or 4 * 4 (LSTM)
+    # Recurrent cells: input size 3, hidden size 4, gates 3 * 4 (GRU) or 4 * 4 (LSTM)
     "_cudnn_rnn": (
         *((5, 2, 3), [(16, 3), (16, 4), (16,), (16,)], 4, None, (1, 2, 4), (1, 2, 4)),
         *(2, 4, 0, 1, False, 0.0, False, False, [], None),
@@ -143,7 +143,7 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     "upsample_bicubic2d upsample_bilinear2d": ((1, 1, 4, 4), [6, 6], False),
     "upsample_linear1d": ((1, 1, 4), [6], False),
     "upsample_trilinear3d": ((1, 1, 2, 2, 2), [3, 3, 3], False),
-    # Window length, and in stft.center also centering and its padding; then normalized, onesided, return_complex
+    # input, n_fft, hop_length, win_length, window, for stft.center center and pad_mode, normalized, onesided, complex
     "stft": ((8,), 4, 2, 4, (4,), False, True, True),
     "stft.center": ((8,), 4, 2, 4, (4,), True, "reflect", False, True, True),
     # Linear algebra
@@ -156,8 +156,8 @@ SAMPLES: dict[str, tuple[object, ...]] = {
 }
 SAMPLES = {key: sample for keys, sample in SAMPLES.items() for key in keys.split()}
 
-# For ops without a sample, the values of required arguments by their types in the op's schema, and the values of any
-# arguments by their names. Of the other arguments, these ops have the default values.
+# Ops that SAMPLES does not list get these values: _DEFAULTS for required arguments, by type, and _NAMED_DEFAULTS for
+# any argument, by name. Other arguments have the defaults of the op's schema.
 _MATRIX = (4, 4)
 _DEFAULTS: dict[str, object] = {
     "Tensor": _MATRIX,
@@ -187,12 +187,12 @@ WITHOUT_SAMPLE: dict[str, str] = {
     "norm.names_ScalarOpt_dim": "always raises: the overload it forwards to does not accept named tensors",
 }
 
-# LAPACK reads uninitialized pivots there, so the last bits depend on the previous contents of the memory.
+# In these ops LAPACK reads uninitialized pivots, so the last bits depend on the previous contents of the memory.
 WITHOUT_SAME_BITS = frozenset({"linalg_lstsq"})
 
 
 def find(key: str) -> Callable[..., Any] | None:
-    """Return the overload that a key names, None if the installed PyTorch has no such overload."""
+    """Return the overload of a key in SAMPLES, or None if the installed PyTorch does not have the overload."""
     name, _, overload = key.partition(".")
     return getattr(getattr(torch.ops.aten, name, None), overload or "default", None)
 

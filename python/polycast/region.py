@@ -1,10 +1,10 @@
-"""polycast.autocast: autocast regions with the devices, dtypes and defaults of the policy."""
+"""Autocast regions with the devices, dtypes and defaults of the policy: polycast.autocast."""
 
 from functools import cache
 from threading import Thread
 
 import torch
-from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class, also after a patch
+from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class, even if `torch.autocast` is replaced
 
 from polycast import devices, installation
 from polycast._dtypes import dtype_of
@@ -25,11 +25,11 @@ def _of_a_new_thread() -> dict[str, torch.dtype]:
     return found
 
 
-# The dtype of each device type until a region or a user sets another. A user may have set one before the import.
+# These are PyTorch's default dtypes. A new thread has them, even if the user set others before the import.
 _INITIAL = _of_a_new_thread()
-# Dynamo cannot trace the lookup in a table, so it runs the function.
+# Dynamo cannot trace the lookup of a dtype's name, so it runs the function.
 dtype_of = constant(dtype_of)
-warn_once = cache(warn)  # once for each message
+warn_once = cache(warn)  # each message is issued once
 
 
 def autocast(
@@ -44,18 +44,18 @@ def autocast(
     Args:
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. The default is the
             current accelerator of ``torch.accelerator``, otherwise XLA if it is in use, otherwise the CPU.
-        dtype: The lower precision, one that the policy lists for the device, as a dtype or a string ("bf16"). The
-            default is the dtype of the enclosing region, otherwise the dtype that was passed to
-            ``torch.set_autocast_dtype``, otherwise the first one that the policy lists.
+        dtype: The lower precision: a dtype that the policy lists for the device, or its name ("bf16"). The default is
+            the dtype of the enclosing region, otherwise the dtype that was passed to ``torch.set_autocast_dtype``,
+            otherwise the first dtype that the policy lists.
         enabled: Whether autocast is enabled in the region.
-        cache_enabled: Whether casts of weights are reused inside the region. The default does not change it.
-        policy: Rules that apply in the region and override the rules around it: whatever :class:`polycast.Policy`
-            accepts. A ``Policy`` that is made once is faster than a dict, file, release or category each time.
+        cache_enabled: Whether casts of weights are reused inside the region. The default is the setting around it.
+        policy: Rules that apply in the region and override the rules around the region, in any form that
+            :class:`polycast.Policy` accepts. Make a ``Policy`` once, because other forms are parsed at each call.
 
     Returns:
-        A ``torch.autocast``: a context manager and a decorator, which can be nested with ``torch.autocast`` and in
-        itself, and which torch.compile supports. :class:`polycast.Region` lists the limits of a region with a policy.
-        The state is per thread, so decorate a ``forward`` that several threads run.
+        A ``torch.autocast``, which is a context manager and a decorator. It can be nested, also in ``torch.autocast``,
+        and torch.compile supports it. :class:`polycast.Region` lists the limits of a region with a policy. Autocast
+        applies to one thread, so decorate a ``forward`` that several threads run.
 
     Raises:
         ValueError: If the policy has no such device, or does not list the dtype for an enabled region.
@@ -64,8 +64,8 @@ def autocast(
         RuntimeError: If the region is for XLA and torch_xla is not imported, or if no device is given, and torch_xla is
             imported but not in use.
 
-    A warning is issued once if a region cannot follow the policy: its kernels are not installed, PyTorch finds no such
-    device, or a variable such as XLA_USE_BF16 overrides it.
+    polycast warns once if a region cannot follow the policy: the device's kernels are not installed, no such device is
+    available, or an environment variable such as XLA_USE_BF16 overrides the policy.
 
     Example:
         >>> import torch, polycast
@@ -90,7 +90,7 @@ def autocast(
         if policy is not None:
             digest = policy.digest if isinstance(policy, Policy) else _digest_of(policy)
             return CompiledRegion(device_type, dtype, enabled, cache_enabled, digest)  # type: ignore[return-value]
-        # torch.compile can trace a call of PyTorch's class, and regions that were made outside of compiled code.
+        # torch.compile can trace a call of PyTorch's class. It can trace a Region only if it was made outside.
         return StockAutocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     region = Region(device_type, dtype, enabled, cache_enabled, policy)
     if region._enabled:
@@ -100,7 +100,7 @@ def autocast(
     return region
 
 
-# The policies that compiled code made of a dict or a string. Compiled code has only their digests.
+# Compiled code has only the digests of policies that it made of a dict or a string, so the policies are stored here.
 _made_in_compiled_code: dict[str, Policy] = {}
 
 
@@ -116,14 +116,14 @@ def _scripted(
     return StockAutocast(device_type, dtype, enabled, cache_enabled)
 
 
-# TorchScript calls this to get the function that it compiles.
+# TorchScript calls this attribute to get the function that it compiles.
 autocast.__prepare_scriptable__ = lambda: _scripted  # type: ignore[attr-defined]
 
 
 def _lower_precision(
     device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
-    """Return the dtype of a region. Raise a ValueError if the region is enabled and the policy does not list it."""
+    """Return the dtype of a region. Raise a ValueError if the region is enabled and the policy lacks the dtype."""
     if dtype is not None and dtype not in listed:
         dtype = dtype_of(dtype)
     if enabled and dtype is None:
@@ -142,7 +142,7 @@ def _lower_precision(
 
 @cache
 def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: ARG001
-    """Return the reasons why a region cannot follow the policy. They are found again after each change of kernels."""
+    """Return the reasons why a region cannot follow the policy. After a change of kernels, `changes` differs."""
     facts = devices.facts_of(device_type)
     doubts = facts.overrides()
     if device not in installation.installed():

@@ -1,11 +1,11 @@
-"""The private names of PyTorch that this package uses. No other file contains such a name.
+"""The private names of PyTorch that this package imports. No other file imports private names of PyTorch.
 
 A comment states the use of each name, and the effect of its absence. Every supported release (2.9 and later) has each
-name unless the comment lists releases. Names in modules that ``import torch`` does not import are in functions.
+name unless the comment lists releases. A function looks up each name whose module ``import torch`` does not import.
 
-Private attributes of PyTorch's objects are used in other files as well: ``_version`` of a tensor, ``_schema`` of an
-operator, and the members of ``torch.amp.GradScaler`` that ours overrides. The private names of torch_xla are in
-``polycast.devices`` and ``polycast.xla``.
+Other files also use private attributes of PyTorch's objects: ``_version`` of a tensor, ``_schema`` of an operator, and
+the members of ``torch.amp.GradScaler`` that ours overrides. The private names of torch_xla are in ``polycast.devices``
+and ``polycast.xla``.
 """
 
 import sys
@@ -25,8 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 __all__ = [
-    "CustomOpDef",  # Policies accept an op of torch.library.custom_op. Without it, users write the operator's name.
-    "FakeTensor",  # The debug tools omit calls without values, and samples are built without memory.
+    "CustomOpDef",  # Policies accept an op of torch.library.custom_op. Otherwise users would write its name.
+    "FakeTensor",  # The debug tools omit calls on fake tensors, and samples can be fake tensors.
     "OpOverload",  # Policies accept an op from torch.ops, and the debug tools distinguish it from a higher-order op.
     "OpOverloadPacket",
     "OptState",  # The stages of an optimizer between two updates, which PyTorch's GradScaler checks.
@@ -37,12 +37,12 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# Custom ops are suggested for misspelled names. Without it, only the ops of policy.yaml are suggested.
+# Custom ops are suggested for misspelled names. Without this function, only the ops of policy.yaml would be suggested.
 all_op_names = torch._C._dispatch_get_all_op_names
 
-# The name of this process's out-of-tree backend. Without it, the devices of policy.yaml for such backends are unknown.
+# This returns the name of the process's out-of-tree backend, without which its device in policy.yaml is unknown.
 privateuse1_name = torch._C._get_privateuse1_backend_name
-# The ops with a kernel on a dispatch key. Without it, a guess could override the kernels of an out-of-tree backend.
+# This returns the ops with a kernel on a dispatch key. Without it, we could override an out-of-tree backend's kernels.
 registrations_for = torch._C._dispatch_get_registrations_for_dispatch_key
 
 # Our Python kernels call PyTorch's below autograd, so that versions are incremented once and no derivative is recorded.
@@ -55,25 +55,25 @@ keys_of = torch._C._dispatch_keys  # The keys of a tensor distinguish wrapped te
 # On XLA, functionalization wraps tensors. The operators write to the tensors inside, and wrap their results.
 is_functional_tensor, to_functional_tensor = torch._is_functional_tensor, torch._to_functional_tensor
 
-# PyTorch's multi-tensor kernels for steps and checks of gradients on accelerators. Without them, torch.optim steps.
+# These multi-tensor kernels step and check gradients on accelerators. Without them, the step of torch.optim would run.
 fused_adam_, fused_adamw_, fused_sgd_ = torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_
 foreach_add_, foreach_sub_, foreach_mul_ = torch._foreach_add_, torch._foreach_sub_, torch._foreach_mul_
 foreach_div, foreach_copy_, foreach_norm = torch._foreach_div, torch._foreach_copy_, torch._foreach_norm
 unscale_and_check_ = torch._amp_foreach_non_finite_check_and_unscale_
 update_amp_scale_ = torch._amp_update_scale_
-neg_view = torch._neg_view  # It undoes the negation of a gradient that is a negative view.
+neg_view = torch._neg_view  # This undoes the negation of a gradient that is a negative view.
 
 # The program's modes would otherwise intercept the calls that watch repeats, and some modes change arguments.
 without_dispatch_modes = _disable_current_modes
 
-# torch.amp calls the first two at the edges of a region for torch.export, and its scaler calls the third in update().
+# torch.amp calls the first two when a region begins and ends under torch.export. Its scaler's update() calls the third.
 enter_autocast, exit_autocast = _enter_autocast, _exit_autocast
 fresh_optimizer_state = _refresh_per_optimizer_state
-# Hooks of all optimizers. Our hook after steps frees kept casts. Other hooks can see the gradients within a step.
+# These are the hooks of all optimizers. Ours frees kept casts after a step. Others can see the gradients within a step.
 global_pre_hooks, global_post_hooks = _optimizer._global_optimizer_pre_hooks, _optimizer._global_optimizer_post_hooks
 
-# The function that runs a non-reentrant checkpoint, by release. We replace the first one that exists, because since
-# 2.15 the second one calls it. Without it, a rerun forward loses the policies of its first run.
+# This function runs a non-reentrant checkpoint. We replace the first name that exists, because since 2.15 the second
+# function calls the first. Without the replacement, a rerun forward would lose the policies of its first run.
 CHECKPOINTS_WITHOUT_REENTRANT = (
     "_checkpoint_without_reentrant_generator_impl",  # 2.15
     "_checkpoint_without_reentrant_generator",
@@ -93,28 +93,28 @@ def is_only_traced() -> bool:
 
 
 def is_fake_mode_active() -> bool:
-    """Return whether this thread is in a mode of fake tensors, where a warning would be about tracing."""
+    """Return whether this thread is in a mode of fake tensors, in which regions do not warn."""
     return torch._guards.active_fake_mode() is not None
 
 
 def is_jit_tracing() -> bool:
-    """Return whether torch.jit.trace records this thread. Modules with rules raise then: the rules would be lost."""
+    """Return whether torch.jit.trace records this thread. Modules raise then, because their rules would be lost."""
     return torch._C._get_tracing_state() is not None
 
 
 def is_fx_tracing() -> bool:
-    """Return whether torch.fx traces symbolically. Modules with rules raise then: the rules would be lost."""
+    """Return whether torch.fx traces symbolically. Modules raise then, because their rules would be lost."""
     return bool(torch.fx._symbolic_trace.is_fx_symbolic_tracing())  # type: ignore[no-untyped-call]
 
 
 # Note [Which functions does torch.compile trace?]
 # Dynamo compiles every function that it can. It must not compile a function that only enters or only leaves a scope,
 # or trace into our fused steps. The public decorators, torch.compiler.disable and assume_constant_result, wrap the
-# function or import dynamo. The functions below set the same marks without either.
+# function or import dynamo. The functions below set the marks of these decorators, and do neither.
 
 
 def uncompiled(function: F) -> F:
-    """Have dynamo skip a function's frame and the frames of its callees. In a traced caller it inlines the function."""
+    """Have dynamo skip a function's frame and its callees' frames. In a traced caller, dynamo inlines the function."""
     return _skipped(function, _FrameAction.SKIP)
 
 
@@ -149,7 +149,7 @@ def dynamo() -> Any:
 def guard_manager_class() -> Any:
     """Import dynamo, and return the class whose ``compile_check_fn`` adds the last guards of a frame.
 
-    Without it, compiled code would follow the policies that were active when it was compiled.
+    Without the class, compiled code would follow the policies that were active when it was compiled.
     """
     from torch._dynamo.guards import CheckFunctionManager
 
@@ -159,14 +159,14 @@ def guard_manager_class() -> Any:
 def compile_lock() -> Any:
     """Return the lock that dynamo holds while it compiles, or None if dynamo is not imported.
 
-    Without it, a change of policy during a compilation would invalidate the new guards.
+    Without the lock, a change of policy during a compilation would invalidate the new guards.
     """
     module = dynamo()
     return None if module is None else module.convert_frame.compile_lock
 
 
 def dynamo_translator() -> Any:
-    """Return dynamo's translator of this thread, or None if it is not tracing."""
+    """Return dynamo's translator of this thread, or None if dynamo is not tracing."""
     module: ModuleType | None = sys.modules.get("torch._dynamo.symbolic_convert")
     return getattr(getattr(module, "tls", None), "current_tx", None)
 

@@ -32,11 +32,11 @@ DESCRIPTIONS = {
     "steps": f"a skipped step changes nothing; the mean absolute error of the parameters against float64 is at most "
     f"{_ALLOWED:g} times the error of torch.optim",
 }
-# The shapes of the parameters. Rounding changes the mean error of many elements only a little.
+# One parameter has many elements, so that rounding changes the mean error only a little.
 _SHAPES = ((), (3, 5), (0, 2), (40, 250))
-# The number of steps, the first step whose gradients are clipped, and their norm then.
+# Of _STEPS steps, the steps from _CLIPPED on clip the gradients to the norm _MAX_NORM.
 _STEPS, _CLIPPED, _MAX_NORM = 24, 12, 30.0
-# From each skipped step to the index of a gradient and the value of its last element.
+# In each skipped step, the gradient with this index has this value as its last element.
 _SKIPPED = {1: (1, math.nan), 6: (-1, math.inf), 9: (0, -math.inf)}
 OPTIMIZERS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "Adam": {}, "AdamW": {}}
 Found = tuple[str, str]  # the outcome and the finding of a check
@@ -58,7 +58,7 @@ class Check(NamedTuple):
 
 @dataclass
 class Verification:
-    """The results of :func:`verify` on a device. The printed form has a table for each part."""
+    """The results of :func:`verify` on a device, which print as a text with a section for each part."""
 
     device_type: str
     facts: dict[str, str]
@@ -71,7 +71,7 @@ class Verification:
         return [check for check in self.checks if check.outcome == FAILED]
 
     def __str__(self) -> str:
-        """Return the facts, a table of each part with the checks that did not pass, and the verdict."""
+        """Return the facts, the checks of each part that did not pass, and the verdict."""
         paragraphs = [lines_of([*self.facts.items()])]
         for part in dict.fromkeys(check.part for check in self.checks):
             checks = [check for check in self.checks if check.part == part]
@@ -99,18 +99,18 @@ def verify(
     """Check polycast on a device, with real tensors.
 
     - rules: each op with a built-in rule for the device returns the values that it returns if its inputs are cast by
-      hand. Values are compared bit for bit, except for ops whose bits differ from call to call.
+      hand. Values are compared bit for bit. Ops whose bits differ from call to call are not checked.
     - steps: SGD, Adam and AdamW take steps; some are skipped and some are clipped. A skipped step changes nothing.
       The error of the parameters against float64 is at most 1.05 times the error of ``torch.optim``.
 
-    During the checks, the policy's kernels of the device are installed and the process-wide policy does not apply. Run
-    nothing else in the process. Afterwards both are restored.
+    During the checks, polycast's kernels of the device are installed and the process-wide policy does not apply; both
+    are restored afterwards. Run nothing else in the process meanwhile.
 
     Args:
         device: A device type, such as "cuda"; an index is ignored. None selects the current accelerator, or the
             CPU if there is none.
-        parts: The parts to check.
-        progress: Called with the part and the name of each check before it runs.
+        parts: The parts to check: "rules", "steps", or both.
+        progress: A function that is called with the part and the name of each check before the check runs.
 
     Returns:
         The results, and the facts for a bug report.
@@ -132,7 +132,7 @@ def verify(
     device_type = _device_here(device)
     device = devices.device_of(device_type)
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), process.use(None):
-        # PyTorch warns of deprecated ops. We warn of steps of torch.optim, and of backends with kernels of their own.
+        # PyTorch warns of deprecated ops, and polycast warns of backends with kernels of their own.
         warnings.simplefilter("ignore")
         with nullcontext() if device in installed() else install(device_type):
             rules = f"the rules of {device}" if device in installed() else "rules of its own"
@@ -145,7 +145,7 @@ def verify(
 
 
 def _attempt(check: Callable[[], Found]) -> Found:
-    """Run a check. An error of the check is a failure."""
+    """Run a check, and report an error as a failure."""
     try:
         return check()
     except Exception as error:
@@ -158,14 +158,14 @@ def _counts(checks: Sequence[Check]) -> str:
 
 
 def _device_here(device: str | torch.device | None) -> str:
-    """Return the type of the device to check, after a check that it is available."""
+    """Return the type of the device to check. Raise a ValueError if the device is not available."""
     device_type = devices.current() if device is None else devices.known_device_type(device)
     for package, late in devices.LATE.items():
         if device_type == late and find_spec(package) is not None:
             import_module(package)
     try:
         torch.empty(0, device=device_type)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # PyTorch lacks the device, or there is none
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # no build or no hardware for it
         here = ", ".join(name for name in devices.device_types() if devices.facts_of(name).is_here)
         raise ValueError(f"device: no {device_type} is available, use {here}; {first_line(error)}") from None
     return device_type
@@ -186,7 +186,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
         return UNCHECKED, f"it {WITHOUT_SAMPLE.get(rule.name, 'is not in the installed PyTorch')}"
     if rule.category == "stock":
         return UNCHECKED, "PyTorch's own kernel is used"
-    # An op with an appended `dtype` is another overload.
+    # The category fp32_append_dtype calls another overload of the op.
     below = getattr(torch.ops.aten, rule.op) if rule.category == "fp32_append_dtype" else operator
     is_banned, f32 = rule.category == "banned", torch.float32
     problems, reasons, has_equal = list[str](), list[str](), False
@@ -213,7 +213,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
 def _result(
     operator: Any, rule: Rule, device_type: str, given: Sequence[torch.dtype], lower: torch.dtype | None = None
 ) -> Result:
-    """Return the result of a call, for a lower precision with its inputs cast as the rule states."""
+    """Return the result of a call. If `lower` is given, the inputs are cast by hand as the rule states."""
 
     def call() -> Any:  # it raises if the device does not support these tensors
         sample = arguments(rule.name, Make(device_type, *given))
@@ -240,8 +240,8 @@ def _check_steps(device_type: str) -> Checks:
 
 def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
     exact, _ = _train(name, torch.optim, devices.HOST, dtype, torch.float64)
-    # If the device runs the steps of torch.optim, both run there, because its foreach steps and its for-loop round
-    # differently.
+    # If polycast runs the steps of torch.optim on the device, torch.optim runs there as well, because its foreach steps
+    # and the for-loop of the CPU round differently.
     place = devices.HOST if devices.facts_of(device_type).skips_by_itself else device_type
     stock, _ = _train(name, torch.optim, place, dtype, dtype)
     ours, changed = _train(name, syncfree, device_type, dtype, dtype)
@@ -254,7 +254,7 @@ def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
 
 
 def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: torch.dtype) -> tuple[Tensor, int]:
-    """Train in `dtype` on values of the dtype `given`. The optimizers of torch.optim train without a scaler.
+    """Train in `dtype` from values that were rounded to `given`. The optimizers of torch.optim train without a scaler.
 
     Returns:
         The parameters, and the number of tensors that skipped steps changed.
@@ -289,7 +289,7 @@ def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: 
 
 
 def _values(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Return copies on the CPU of all tensors that a step may write: the parameters and their state."""
+    """Return copies of all tensors that a step may write, the parameters and their state, on the CPU."""
     state = [value for values in optimizer.state.values() for value in values.values() if isinstance(value, Tensor)]
     written = [param for group in optimizer.param_groups for param in group["params"]] + state
     return [tensor.detach().to(devices.HOST, copy=True) for tensor in written]

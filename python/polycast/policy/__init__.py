@@ -1,4 +1,4 @@
-"""Queries of the built-in policy, and of the policies that apply at the call."""
+"""Queries of the built-in policy and of the active policies."""
 
 from polycast.policy.categories import UNLISTED
 from polycast.policy.query import categories, category, current, devices, notes, ops, resolved, rules

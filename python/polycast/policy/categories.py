@@ -1,16 +1,16 @@
-"""Categories, and the values that a rule can have."""
+"""The categories and dtypes that a rule can have as its value."""
 
 from polycast._dtypes import dtype_named
 from polycast._extension import CATEGORIES
 from polycast._suggest import did_you_mean
 
 STOCK, UNLISTED = "stock", "unlisted"
-# The values of a rule: a category, "unlisted", or a dtype that replaces the lower precision of the region.
+# A rule has one of these values: a category, "unlisted", or a dtype that replaces the lower precision of the region.
 VALUES = (*(name for name in CATEGORIES if name != STOCK), UNLISTED, *("float16", "bfloat16", "float64"))
 
 
 def canonical(text: str) -> str:
-    """Return a category or a dtype as it is printed and saved. Return any other string unchanged.
+    """Return the form in which a category or a dtype is printed and saved. Any other string is unchanged.
 
     Example:
         >>> from polycast.policy.categories import canonical

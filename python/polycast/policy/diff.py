@@ -13,7 +13,7 @@ from polycast.policy.policy import Policy
 from polycast.policy.releases import ABSENT, Release, find, releases
 from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, split_overload, table_of
 
-BUILT_IN_NAME = "built-in"  # the built-in policy
+BUILT_IN_NAME = "built-in"
 LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow their own rules."
 _NOTES = {
     UNLISTED: LEFT_ALONE,
@@ -23,7 +23,7 @@ _NOTES = {
 
 
 def side_of(title: str, rules: Iterable[Rule] = ()) -> Release:
-    """Return the built-in rules, overridden by the given ones, in the form of a release, which can be compared."""
+    """Return the built-in rules, overridden by the given rules, in the form of a release, for a comparison."""
     by_key = {rule.key: rule for rule in (*BUILT_IN, *rules)}
     ops: dict[str, dict[str, str]] = {}
     for rule in by_key.values():
@@ -32,16 +32,17 @@ def side_of(title: str, rules: Iterable[Rule] = ()) -> Release:
 
 
 def diff(one: str, other: str, device: str | None = None) -> str:
-    """Return a table of the categories in which two sides differ, with the reasons that are known.
+    """Return a table of the ops whose categories differ in two policies or releases, with the known reasons.
 
     Args:
         one: "built-in" for the built-in policy, or any str that :class:`polycast.Policy` accepts: a recorded release
             ("torch-2.11"), a policy file, a category.
-        other: The other side, in the same form.
-        device: The only device to compare; None for all devices of which both sides have a record.
+        other: The other policy or release, in the same form.
+        device: The only device to compare; None for all devices of which both have a record.
 
     Raises:
-        ValueError: If a side or the device is unknown, or a file has problems.
+        ValueError: If a policy, release or device is unknown, a release has no record of the device, or a file has
+            problems.
 
     Example:
         >>> from polycast.policy.diff import diff
@@ -64,7 +65,7 @@ def diff(one: str, other: str, device: str | None = None) -> str:
 def _side(name: str) -> Release:
     if name == BUILT_IN_NAME:
         return side_of(name)
-    if (release := find(name)) is not None:  # it has the ops that Policy(name) omits: the installed PyTorch lacks them
+    if (release := find(name)) is not None:  # Policy(name) would omit the ops that are not in the installed PyTorch
         return release
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; policy files end in .yaml"
@@ -75,13 +76,13 @@ def _side(name: str) -> Release:
 
 
 def differences(one: Release, other: Release, device: str | None = None) -> str:
-    """Return a table of the categories in which two sides differ, with the known reasons; "" if they are equal."""
+    """Return a table of the ops whose categories differ in two releases, with the known reasons; "" if none differs."""
     shared = [name for name in DEVICES if name in one.devices and name in other.devices and device in (None, name)]
     cells: dict[Key, tuple[str, ...]] = {}
     numbers: dict[str, str] = {"": ""}
     for key in [(name, on) for name in sorted({*one.ops, *other.ops}, key=split_overload) for on in shared]:
         categories = one.category(*key), other.category(*key)
-        # If one side does not have an op, and the other does not list it, neither casts it.
+        # If one release does not have an op, and the other does not list it, neither casts the op.
         if categories[0] != categories[1] and {*categories} != {ABSENT, UNLISTED}:
             reason = _reason(one, other, key)
             cells[key] = (*categories, numbers.setdefault(reason, f"[{len(numbers)}]"))
@@ -96,7 +97,7 @@ def differences(one: Release, other: Release, device: str | None = None) -> str:
 
 
 def _reason(one: Release, other: Release, key: Key) -> str:
-    """Return the reasons for the categories of an overload, from both sides and the releases between them."""
+    """Return the reasons for the categories of an overload, from both releases and the releases between them."""
     first, last = sorted((one.number, other.number))
     reasons = [one.reasons.get(key), other.reasons.get(key)]
     reasons += [release.reasons.get(key[0]) for release in releases().values() if first < release.number <= last]

@@ -10,7 +10,7 @@ class Problem(NamedTuple):
     file: str
     """The policy file; "" for a dict."""
     path: str
-    """The keys that lead to the value, joined by dots."""
+    """The keys that lead to the value, joined by dots, or a line of the file."""
     what: str
     remedy: str
 
@@ -22,7 +22,7 @@ class Problem(NamedTuple):
 
 
 class PolicyError(ValueError):
-    """All problems of a policy, in the order of its keys."""
+    """An error that lists all problems of a policy, in the order of the policy's keys."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = list(dict.fromkeys(problems))

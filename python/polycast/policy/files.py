@@ -9,7 +9,7 @@ import yaml
 from polycast.policy.errors import PolicyError, Problem
 
 
-class _Loader(yaml.BaseLoader):  # yaml.CBaseLoader crashes if lists are nested too deep
+class _Loader(yaml.BaseLoader):  # yaml.CBaseLoader crashes if lists are nested too deeply
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:

@@ -1,4 +1,4 @@
-"""The reader of rules, which turns a dict, a file, a release, a category or a dtype into rows."""
+"""A reader of rules, which turns a dict, a file, a release, a category or a dtype into rows."""
 
 import os
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _WRITE = "write one, as in {softmax: fp32} or {softmax: {cuda: fp32}}"
 
 
 def is_file(value: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Return whether a path or a str names a policy file. The file need not exist."""
+    """Return whether a value is the path of a policy file, which need not exist."""
     if isinstance(value, str) and canonical(value) not in VALUES and find(value) is None:
         return value.endswith((".yaml", ".yml")) or os.sep in value or Path(value[:255]).is_file()
     return isinstance(value, os.PathLike)
@@ -33,7 +33,7 @@ def rows_from(value: object) -> Rows:
 
     Raises:
         PolicyError: If a dict or a file has problems.
-        ValueError: If a str is not a category, a dtype, a release or a file.
+        ValueError: If a str is not a category, a dtype, a release or a file, or no rule can cast to a dtype.
         TypeError: If the value has another type.
     """
     if value is None:
@@ -41,7 +41,7 @@ def rows_from(value: object) -> Rows:
     if isinstance(value, Mapping):
         return _Reader().read(value)
     if is_file(value):
-        from polycast.policy.files import load  # imports PyYAML
+        from polycast.policy.files import load  # this imports PyYAML
 
         return _Reader(os.fspath(value)).read(load(value))
     if not isinstance(value, str | torch.dtype):
@@ -74,7 +74,7 @@ class _Reader:
         self.problems.append(Problem(self._file, path, what, remedy))
 
     def read(self, root: object) -> Rows:
-        """Return the rows of a dict or a file, or raise its problems. Its rules are under `ops` or at the top level."""
+        """Return the rows of a dict or a file, or raise its problems. The rules are under `ops` or at the top level."""
         rules, before, rows = root, "", Rows()
         if isinstance(root, Mapping) and "ops" in root:
             rules, before = root["ops"], "ops."
@@ -122,7 +122,7 @@ class _Reader:
         if not value:
             self.report(path, "expected a mapping from devices to categories, got an empty one", _WRITE)
         others = named.get(OTHERS)
-        # With `others: unlisted`, devices that are like a named device are unlisted as well.
+        # `others: unlisted` also applies to devices that are like a device with a key.
         all_unlisted = others is not None and others.category == UNLISTED
         found = []
         for device in DEVICES_LIKE:
@@ -157,7 +157,7 @@ class _Reader:
     def castable(self, targets: tuple[str, ...], row: list[Cell | None], named: list[Any]) -> list[tuple[str, Row]]:
         """Return the row of each target without the cells that none of its overloads can have.
 
-        It is a problem if a category fits no target, either on all devices or on a device that the value names.
+        Report a category that fits no target, either on all devices or on a device that is a key of the value.
         """
         categories = [cell and cell.category for cell in row]
         reasons = [[""] * len(row) if key == EVERY else obstacles(key, categories) for key in targets]

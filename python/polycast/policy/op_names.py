@@ -17,7 +17,7 @@ Op: TypeAlias = str | Callable[..., object]
 
 IMPORT_FIRST = "import the library that registers it first"
 _OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
-# PyTorch's modules whose functions have the names of ops, and the prefix of their ops.
+# The functions of these modules have the names of ops, without the prefix.
 _FUNCTIONS = {
     "torch.nn.functional": (torch.nn.functional, ""),
     "torch.Tensor": (torch.Tensor, ""),
@@ -26,9 +26,9 @@ _FUNCTIONS = {
     "torch.fft": (torch.fft, "fft_"),
     "torch": (torch, ""),
 }
-# Modules with functions that have the name of one op, but may run others.
+# A function of these modules may run other ops than the op that has its name.
 _NAMESAKES = ("torch", "torch.Tensor", "torch.nn.functional")
-# The abbreviations that programs use for modules.
+# Programs use these abbreviations for modules.
 _SHORT = {"F.": "torch.nn.functional.", "nn.": "torch.nn.", "Tensor.": "torch.Tensor.", "aten.": ATEN}
 
 
@@ -51,7 +51,7 @@ def written_out(key: str) -> str:
 def keys_of(name: str) -> tuple[str, ...]:
     """Return the keys of the ops or of the overload that a name means, as in "aten::softmax".
 
-    A public name may run several ops. The result is empty for an unknown name.
+    A public name may mean several ops. The result is empty for an unknown name.
 
     Example:
         >>> from polycast.policy.op_names import keys_of
@@ -78,7 +78,7 @@ def keys_of(name: str) -> tuple[str, ...]:
 
 
 def _is_op(key: str) -> bool:
-    """Return whether a key is an operator, or an overload of one."""
+    """Return whether a key is a registered operator or overload."""
     op, _, overload = key.partition(".")
     names = overload_names(op) if _OPERATOR.fullmatch(key) else []
     return overload in names if overload else names != []
@@ -89,7 +89,7 @@ def asked_keys(op: Op) -> tuple[str, ...]:
 
     Raises:
         ValueError: If the op is unknown.
-        TypeError: If it is neither a str nor a function or class of PyTorch.
+        TypeError: If the op is neither a str nor a function or class of PyTorch.
     """
     name = op if isinstance(op, str) else name_of(op)
     if name is None:
@@ -105,12 +105,12 @@ def asked_keys(op: Op) -> tuple[str, ...]:
 
 
 def overload_names(op: str) -> list[str]:
-    """Return the names of the overloads of an op, whose name includes its namespace."""
+    """Return the names of the overloads of an op such as "aten::mm"."""
     return [split_overload(name)[1] for name in overloads_of(op)]
 
 
 def name_of(function: object) -> str | None:
-    """Return the name of a function, a class or an operator in a policy; None if it has none.
+    """Return the name by which a policy identifies a function, a class or an operator, or None.
 
     Example:
         >>> import torch

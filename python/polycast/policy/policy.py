@@ -40,31 +40,31 @@ __all__ = ["Policy", "PolicyError", "Rule"]
 
 PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None"
 
-# All policies by id. Equal policies have separate entries, because one of them may be freed first.
+# This has all policies by id. Equal policies are listed separately, because one of them may be freed first.
 _made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
 
 
 class Policy(Mapping[str, Casts]):
     """An immutable set of rules that override the built-in ones, for a process, a region or a module.
 
-    A policy equals every policy with the same rules. It reads as a dict with the keys and the values of :attr:`rules`.
-    ``one | other`` merges two policies. The rules of ``other`` override those of ``one``.
+    Policies with the same rules are equal. A policy is a mapping with the keys and the values of :attr:`rules`.
+    ``one | other`` merges two policies. The rules of ``other`` override the rules of ``one``.
 
-    The key of a rule names an op of any library. It is the name of an ATen op ("layer_norm") or of an overload
-    ("pow.Tensor_Scalar"), a public name ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss"), or the name of
-    a custom operator ("mylib::attention"), whose library must be imported first. The key may also be the function or
-    class itself: ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. The name of a module or
-    function that runs several ops gives the rule to each of these ops, wherever the op is called. Use
-    :func:`polycast.assign` for rules of modules.
+    The key of a rule is the name of an ATen op ("layer_norm") or of an overload ("pow.Tensor_Scalar"), a public name
+    ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss"), or the name of a custom operator
+    ("mylib::attention"), whose library must be imported first. The key may also be the function or class itself:
+    ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. If a module or function runs several ops,
+    its rule applies to each of these ops, wherever the op is called. Use :func:`polycast.assign` for rules of modules.
 
-    A rule covers the functional overloads of an op that take tensors and that its category can cast. A rule for an
+    A rule covers the functional overloads of an op that accept tensors and that its category can cast. A rule for an
     overload overrides a rule for its op. The key "*" is for every op that the built-in policy lists on any device,
-    except on devices where it bans the op or runs PyTorch's own kernel. Every other key overrides "*".
+    except on devices where the built-in policy bans the op or runs PyTorch's own kernel. Every other key overrides "*".
 
     The value of a rule is one of these:
 
     - a category of :func:`polycast.policy.categories` except "stock", or "unlisted", or a dtype,
-    - a mapping from devices to these. The key `others` is for the devices that it does not name.
+    - a mapping from devices to such values. A device without a key has the value of the device that it is like in
+      policy.yaml, otherwise the value of `others`. With `others: unlisted`, the op is unlisted there in any case.
 
     Args:
         rules: The rules, in one of these forms:
@@ -73,14 +73,14 @@ class Policy(Mapping[str, Casts]):
               the key of a device a ``torch.device``.
             - The name of a YAML file, or its ``Path``.
             - A recorded PyTorch release, as in "torch-2.11". Its policy casts every op as the release does, under any
-              PyTorch. It omits ops that the release or the installed PyTorch does not have. Devices of which the
-              release has no record keep their built-in rules. The rules that ensure this have a note.
+              PyTorch. It omits ops that the release or the installed PyTorch does not have. Devices without a record
+              in the release have their built-in rules.
             - A category or a dtype, as in "fp32" or ``torch.float32``, which is short for ``{"*": "fp32"}``.
             - A policy, or None for no rules.
 
     Raises:
-        PolicyError: If the rules have problems. It is a ``ValueError`` that lists each with its keys and remedy.
-        ValueError: If a str is not a category, a dtype, a release or a file.
+        PolicyError: If the rules have problems. It is a ``ValueError`` that lists each problem with its remedy.
+        ValueError: If a str is not a category, a dtype, a release or a file, or no rule can cast to a dtype.
         TypeError: If the rules have another type.
 
     Example:
@@ -143,7 +143,7 @@ class Policy(Mapping[str, Casts]):
         return policy
 
     def _set(self, rows: Rows) -> None:
-        # Rows that differ in their sources only are equal.
+        # Rows that differ only in their sources count as equal.
         self._rows = rows = shortened(rows, lambda row: [cell and cell._replace(source="") for cell in row])
         content = {key: [cell and cell.category for cell in row] for key, row in rows.items()}
         self._digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
@@ -152,17 +152,17 @@ class Policy(Mapping[str, Casts]):
 
     @classmethod
     def of_digest(cls, digest: str) -> "Policy":
-        """Return a policy with this digest, by which compiled code names policies. Such a policy must exist."""
+        """Return an existing policy by its digest, by which compiled code identifies policies."""
         return next(policy for made in _made.valuerefs() if (policy := made()) is not None and policy.digest == digest)
 
     @classmethod
     def of_kernels(cls, policy: KernelPolicy) -> "Policy":
-        """Return a policy with the rows that kernels look up."""
+        """Return the policy for rows in the form in which kernels look them up."""
         return cls._with({key: tuple(cell and Cell(*cell) for cell in row) for key, row in policy.rows.items()})
 
     @property
     def kernels(self) -> KernelPolicy:
-        """The rows in the form in which kernels look them up. Policies with equal rules and sources share it."""
+        """The rows in the form in which kernels look them up. Policies with equal rows share this object."""
         if self._kernels is None:
             self._kernels = kernel_policy(key_of(self), self._rows)
         return self._kernels
@@ -182,7 +182,7 @@ class Policy(Mapping[str, Casts]):
         }
 
     def by_overload(self) -> Rules:
-        """Return the rules of each overload on each device. They print as a table."""
+        """Return the rules of each overload on each device, which print as a table."""
         names = dict.fromkeys(name for key in self._rows for name in castable(key))
         return Rules(rule for name in names for rule in self._on(name))
 
@@ -284,11 +284,11 @@ class Policy(Mapping[str, Casts]):
         return len(self.rules)
 
     def __bool__(self) -> bool:
-        # Compiled code asks it, and cannot trace how the rules are written out.
+        # Compiled code calls this method, and cannot trace the property `rules`.
         return bool(self._rows)
 
     def __or__(self, other: PolicyLike) -> "Policy":
-        """Merge two policies. Rules of the other policy override rules of this one."""
+        """Merge two policies. Rules of the other policy override rules of this policy."""
         over = Policy(other)
         rows = {**self._rows, **{key: overlaid(self._rows.get(key), row) for key, row in over._rows.items()}}
         laid = Policy._with(rows)

@@ -1,4 +1,4 @@
-"""Queries of the built-in policy, and of the policies that apply at the call."""
+"""Queries of the built-in policy and of the active policies."""
 
 from typing import overload
 
@@ -52,8 +52,8 @@ def category(op: Op, device: "str | torch.device | None" = None, *, torch: str |
             recorded, the built-in rules apply.
 
     Returns:
-        One of :func:`categories`, or "unlisted" if no rule names the op there; without a device, a dict of these by
-        device. Autocast leaves an unlisted op alone; the ops that it runs follow their own rules.
+        One of :func:`categories`, or "unlisted" if the op has no rule on the device; without a device, a dict of the
+        categories by device. Autocast leaves an unlisted op alone; the ops that it runs follow their own rules.
 
     Raises:
         ValueError: If the op, the device or the release is unknown, or the name runs ops of several categories.
@@ -80,14 +80,14 @@ def of_release(torch: str | None) -> Policy:
 
 
 def rules(op: Op) -> Rules:
-    """Return the built-in rules of an op, or of the ops that a public name runs. They print as a table.
+    """Return the built-in rules of an op, or of the ops that a public name runs. The tuple prints as a table.
 
     Args:
         op: The op, as for :func:`category`.
 
     Returns:
-        A tuple of rules: op, overload, device, category, note and source. It is empty for an op that is unlisted
-        everywhere.
+        A tuple of rules, each with op, overload, device, category, note and source. The tuple is empty for an op that
+        is unlisted on all devices.
 
     Raises:
         ValueError: If the op is unknown.
@@ -146,7 +146,7 @@ def notes(device: str | torch.device) -> dict[str, str]:
 
 
 def current() -> Policy:
-    """Merge the policies that apply at the call: of the process, and of this thread's regions and modules.
+    """Return the merged policies of the process and of the regions and modules that this thread is in.
 
     The result is empty if no kernels are installed.
 
@@ -165,7 +165,7 @@ def current() -> Policy:
 
 
 def resolved(policy: PolicyLike = None, *, device: str | torch.device) -> Rules:
-    """Return the rules of a device under a policy: its rules, and the built-in rules that they do not override.
+    """Return the rules of a device under a policy: the policy's, and the built-in rules that it does not override.
 
     Args:
         policy: The policy, in any form that :class:`polycast.Policy` accepts; None for :func:`current`.

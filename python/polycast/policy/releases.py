@@ -21,7 +21,7 @@ _NAME = re.compile(r"(torch[-_ ]?)?\d[\w.+]*(?<!\.yaml)(?<!\.yml)", re.ASCII | r
 
 
 class Release(NamedTuple):
-    """A release of PyTorch: the categories of every overload on the recorded devices."""
+    """A release of PyTorch, with the categories of overloads on the recorded devices."""
 
     name: str
     packages: dict[str, str]
@@ -29,7 +29,7 @@ class Release(NamedTuple):
     ops: Mapping[str, dict[str, str] | str]
     """By overload, as in "pow.Scalar": the categories by device, or "absent" if the release does not have it."""
     reasons: Mapping[Any, str]
-    """By overload: why its categories changed in this release. For a policy, the notes of its rules by their keys."""
+    """The reason why each overload's categories changed in the release. For a policy, the notes of rules by key."""
     number: tuple[int, int] = INSTALLED
     """The version, as in (2, 11)."""
 
@@ -85,9 +85,8 @@ def rows_of(release: Release) -> Rows:
     """Return rows for the overloads whose category in a release differs from policy.yaml.
 
     Overloads that the installed PyTorch does not have are omitted. The category of policy.yaml applies if the release
-    does not have the overload, if the kernel of the overload is hand-written, or if the release has no record of the
-    device. A device without a record has a cell only if a device that it is like has one, so that it does not inherit
-    that cell.
+    does not have the overload or uses the category "stock", or if it has no record of the device. A device without a
+    record has a cell only if a related device by `like` has one, because it would otherwise inherit that cell.
     """
     rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):
@@ -97,7 +96,7 @@ def rows_of(release: Release) -> Rows:
         here = {device: built_in[device].category if device in built_in else UNLISTED for device in DEVICES}
         recorded = {device: release.category(asked, device) for device in release.devices}
         wanted = here | {device: category for device, category in recorded.items() if category not in (ABSENT, STOCK)}
-        # Devices inherit the rule of the device that they are like. So all of them get a rule, or none.
+        # A device inherits the rule of the device that it is like, so either all related devices get a rule, or none.
         families = {_root(device) for device in DEVICES if wanted[device] != here[device]}
         key, reason = exact_key(name), release.reasons.get(asked, "")
         refused = obstacles(key, [None if value == STOCK else value for value in wanted.values()])

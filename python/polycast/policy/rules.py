@@ -30,7 +30,7 @@ def shown(name: str, overload: str | None = None) -> str:
 
 
 def qualified(op: str) -> str:
-    """Return an op with its namespace, which is ATen's if there is none."""
+    """Return the name of an op with its namespace. A name without a namespace is in ATen's."""
     return op if "::" in op else ATEN + op
 
 
@@ -46,16 +46,16 @@ def castable(key: str) -> list[str]:
 
 
 class Cell(NamedTuple):
-    """The category of one device in a row, with its keys in the dict or file, and a reason."""
+    """The category of one device in a row, with the keys of its rule in a dict or file, and a reason."""
 
     category: str
     source: str
     note: str = ""
 
 
-# By device, in the order of DEVICES. With None, the row of the next wider key or the next policy applies.
+# A row has cells in the order of DEVICES. If a cell is None, the row of the next wider key or the next policy applies.
 Row: TypeAlias = tuple[Cell | None, ...]
-# By an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest key applies.
+# A key is an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest applies.
 Rows: TypeAlias = dict[str, Row]
 Casts: TypeAlias = str | dict[str, str]  # the value of an op in a dict of rules
 
@@ -66,7 +66,7 @@ def overlaid(under: Row | None, over: Row) -> Row:
 
 
 def value_of(row: Row) -> Casts:
-    """Return the value of a row in a dict of rules. It omits devices that inherit their cell."""
+    """Return the value of a row in a dict of rules, without the devices that inherit their cell."""
     cells = zip(DEVICES_LIKE, row, strict=True)
     values = {device: cell.category for device, cell in cells if cell is not None}
     first, *rest = values.values()
@@ -80,10 +80,10 @@ class Rule(NamedTuple):
 
     Fields:
         op: The op, without the namespace of ATen: "softmax", "mylib::attention".
-        overload: The overload, as in "int"; "default" for the one without a name.
+        overload: The overload, as in "int"; "default" for the overload without a name.
         device: A device of the policy.
         category: A category, or a dtype that replaces the lower precision of the region, or "unlisted".
-        note: The reason, in a sentence; empty if there is none. A built-in rule has one if it differs from PyTorch's.
+        note: The reason, or "". A built-in rule has a reason if it differs from PyTorch's rule.
         source: "policy.yaml", or the keys of the rule in a dict or a file.
     """
 
@@ -116,7 +116,7 @@ class Rules(tuple[Rule, ...]):
         return table_of(by_op(cells), "category", "from")
 
 
-# The rules of policy.yaml as a list, and by overload and device.
+# These are the rules of policy.yaml, as a tuple, and by overload and device.
 BUILT_IN: tuple[Rule, ...] = tuple(Rule(*row) for row in built_in_rules())
 BY_OVERLOAD: dict[str, dict[str, Rule]] = {}
 for _rule in BUILT_IN:
@@ -124,7 +124,7 @@ for _rule in BUILT_IN:
 
 
 def table_of(cells: Mapping[str, Mapping[str, tuple[str, ...]]], *titles: str) -> str:
-    """Return a table of the cells of ops by device. Equal devices share a line; empty columns are omitted."""
+    """Return a table of the cells of ops by device. Devices with equal cells share a line. Omit empty columns."""
     lines: list[tuple[str, ...]] = [("op", "device", *titles)]
     for op, devices in cells.items():
         for cell in dict.fromkeys(devices.values()):
@@ -135,7 +135,7 @@ def table_of(cells: Mapping[str, Mapping[str, tuple[str, ...]]], *titles: str) -
 
 
 def by_op(cells: Mapping[Key, T]) -> dict[str, dict[str, T]]:
-    """Return cells by op and device. Overloads stay separate if their cells differ or one has none."""
+    """Return cells by op and device. Overloads stay separate if their cells differ or an overload has no cell."""
     found: dict[str, dict[str, T]] = {}
     for (name, device), cell in cells.items():
         found.setdefault(exact_key(qualified(name)), {})[device] = cell
@@ -143,7 +143,7 @@ def by_op(cells: Mapping[Key, T]) -> dict[str, dict[str, T]]:
 
 
 def shortened(rows: Mapping[str, T], content: Callable[[T], object] = lambda row: row) -> dict[str, T]:
-    """Return the rows with one row for an op instead of equal rows for all of its overloads."""
+    """Return rows by key. If all overloads of an op have equal rows, the op has one row instead."""
     ops: dict[str, dict[str, T]] = {}
     for key, row in rows.items():
         ops.setdefault(key.partition(".")[0], {})[key] = row
