@@ -10,9 +10,9 @@ PIP_INSTALL := -m pip install --disable-pip-version-check --constraint $(PINS)
 WHEEL := build/wheel-$(TORCH)
 SOURCES := policy.yaml pyproject.toml setup.py README.md LICENSE $(shell find codegen csrc python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 CPP := $(shell find csrc tests/support/backend/csrc -name '*.cpp' -o -name '*.h')
-# A worker that crashes ends the tests. Without the last option, they would wait forever for its replacement.
+# With the last option, a worker that crashes ends the tests. Otherwise the tests wait forever for a new worker.
 PARALLEL = $(shell $(RUN) -c 'import xdist' 2>/dev/null && echo --numprocesses auto --maxprocesses 4 --dist worksteal --max-worker-restart 0)
-# Shortens each line of ninja to its number and the source.
+# PROGRESS shortens each line of ninja to its number and the source.
 PROGRESS := sed -u -e 's/^\(\[[0-9/]*\]\) .* -c \S*\/\(\S*\/\S*\) .*/\1 \2/' -e '/ -MMD -MF /d'
 CHECKS = $(if $(filter .venv,$(VENV)),@$(MAKE) --no-print-directory --jobs=2 --output-sync lint docs)
 SHELL := /bin/bash
@@ -24,20 +24,20 @@ SHELL := /bin/bash
 demo: build
 	$(RUN) examples/digits.py
 
-# Lint, types and the site are checked in the reference environment only. The tests of real devices run a second time, on
-# the backend of tests/support/backend.
+# Only the reference environment checks lint, types and the site. The second run has the tests of real devices, on the
+# backend of tests/support/backend.
 test: build
 	$(CHECKS)
 	$(RUN) -m pytest $(PARALLEL)
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) --real-devices mimic
 
-# All tests, including the slow ones.
+# Runs all tests, including the slow ones.
 test-all: build
 	$(CHECKS)
 	$(RUN) -m pytest $(PARALLEL) -m ''
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) -m '' --real-devices mimic
 
-# The site, in build/docs/html/. A broken reference is a warning, and a warning fails.
+# Builds the site in build/docs/html/. A broken reference is a warning, and a warning fails.
 docs: build $(VENV)/docs
 	@TORCH_CPP_LOG_LEVEL=ERROR $(RUN) -m sphinx -W --keep-going -q -j 2 -d build/docs/doctrees docs build/docs/html
 	@echo "The site is in build/docs/html/index.html"
@@ -69,7 +69,7 @@ format: $(VENV)/installed
 build: $(VENV)/built
 
 ifeq ($(TORCH),installed)
-# The machine's pip may be missing or reach no index, so the wheel is unpacked.
+# We unpack the wheel, because the machine's pip may be missing or reach no index.
 INSTALL = rm -rf $(VENV)/lib/*/site-packages/polycast* && $(RUN) -m zipfile -e $(WHEEL)/*.whl $(VENV)/lib/*/site-packages
 $(VENV)/installed: always
 	@$(PYTHON) tests/environments/installed.py $(VENV)
@@ -90,22 +90,22 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 	@$(INSTALL)
 	@touch $@
 
-# Checks the C++ against the headers of these releases. It downloads each once, 80 MB or more, and takes minutes.
+# Checks the C++ against the headers of these releases. The first run downloads 80 MB or more for each release.
 syntax: $(VENV)/installed
 	$(RUN) -m tests.slow.headers 2.10.0 2.11.0 2.12.0 newest
 
-# Compiles everything with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the kernels' tests. It takes minutes.
+# Compiles the C++ with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the kernels' tests (minutes).
 sanitize: $(VENV)/installed
 	$(RUN) -m tests.slow.sanitize
 
-# Runs the package in other packages' trainers, in a separate environment. It takes minutes. CELLS="lightning skip"
-# selects the cells whose names contain all of these words.
+# Runs the package in other packages' trainers, in a separate environment. This takes minutes. CELLS="lightning skip"
+# selects the cells whose names contain both words.
 ecosystem: export USE_TORCH_XLA := 0
 ecosystem: .venv-ecosystem/built
 	@PYTHONPATH=$(CURDIR)/.venv-ecosystem/xla .venv-ecosystem/bin/python -m pytest -q -m '' tests/workflows tests/test_docstrings.py tests/docs/test_pages.py -k "integrations or trainers"
 	@.venv-ecosystem/bin/python -m tests.slow.ecosystem $(CELLS)
 
-# Accelerate uses XLA if it is installed. XLA is therefore in a separate folder, for the tests only.
+# Accelerate uses XLA if it finds torch_xla. So torch_xla is in a separate folder, for the tests only.
 .venv-ecosystem/installed: pyproject.toml $(PINS)
 	$(PYTHON) -m venv .venv-ecosystem
 	.venv-ecosystem/bin/python $(PIP_INSTALL) --quiet pip
@@ -117,7 +117,7 @@ ecosystem: .venv-ecosystem/built
 	@.venv-ecosystem/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheel-2.9.0/*.whl
 	@touch $@
 
-# Builds the source distribution and a wheel for each of these releases, in build/dist/, and installs and uses each.
+# Builds the source distribution and a wheel for each of these releases in build/dist/, and tests each installation.
 RELEASES ?= 2.9.0 2.13.0 2.15.0
 dist: $(VENV)/installed
 	@$(RUN) -m tests.slow.dist $(RELEASES)

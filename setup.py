@@ -4,17 +4,17 @@ pyproject.toml has all other settings.
 
 The build runs the generator first, so it always includes edits of policy.yaml.
 
-Note [Which PyTorch a build uses]
+Note [Which PyTorch does a build use?]
 
-The package must be compiled against the PyTorch of the environment that it is installed into. If PyTorch were a build
-requirement, pip would download another one. pip's build isolation hides the environment but runs its Python, so this
-file adds the packages of the environment. uv and `python -m build` run another Python, and need their options against
-isolation.
+The package must be compiled against the PyTorch of the environment in which it is installed. If PyTorch were a build
+requirement, pip would download another one. pip's build isolation hides the packages of the environment but runs its
+Python, so this file adds the packages. uv and `python -m build` run another Python, so they need `--no-build-isolation`
+or `--no-isolation`.
 
 A wheel from a checkout has the PyTorch release in its version (0.2.0+torch2.13), so that an index can have several, and
-requires this release. A wheel from a source distribution does neither. pip caches it under the version of the source
-distribution, so an environment with another PyTorch may get it. There, importing polycast raises an error with the
-remedy.
+requires this release. A wheel from a source distribution does neither. pip caches this wheel under the version of the
+source distribution, so an environment with another PyTorch may get it. There, importing polycast raises an error with
+the remedy.
 """
 
 import sys
@@ -46,11 +46,11 @@ REMEDY = (
 )
 COMPILER = os.environ.get("CXX", "c++").split()[0]
 
-if find_spec("torch") is None:  # see Note [Which PyTorch a build uses]
+if find_spec("torch") is None:  # See Note [Which PyTorch does a build use?].
     for folder in site.getsitepackages() + ([site.getusersitepackages()] if sys.prefix == sys.base_prefix else []):
         site.addsitedir(folder)
 sys.path.insert(0, str(ROOT))
-# The environment may not be activated, so the folder of its scripts, which has ninja, may not be in PATH.
+# If the environment is not activated, the folder of its scripts, which has ninja, may not be in PATH.
 os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{sysconfig.get_path('scripts')}"
 if int(setuptools.__version__.split(".")[0]) < 77:
     sys.exit(f"polycast needs setuptools 77 or newer, and {setuptools.__version__} is installed. {REMEDY}")
@@ -70,7 +70,7 @@ BUILD = f"build/torch-{torch.__version__}"
 MAJOR, MINOR = torch.__version__.split(".")[:2]
 if (int(MAJOR), int(MINOR)) not in SUPPORTED:
     sys.exit(f"polycast needs torch{SUPPORTED}, and {sys.prefix} has torch {torch.__version__}.")
-if "sdist" not in sys.argv and not (ROOT / "PKG-INFO").exists():  # only a source distribution has that file
+if "sdist" not in sys.argv and not (ROOT / "PKG-INFO").exists():  # only a source distribution has PKG-INFO
     VERSION += f"+torch{MAJOR}.{MINOR}"
     REQUIRED_TORCH = f"=={MAJOR}.{MINOR}.*"
 else:
@@ -78,7 +78,7 @@ else:
 
 
 class Build(BuildExtension):
-    """The command that generates and compiles the sources, and records the PyTorch and the sources that it used."""
+    """The command that generates and compiles the sources, and records the versions and the digest of the sources."""
 
     def run(self) -> None:
         for tool, remedy in ((COMPILER, "install g++, or set CXX"), ("ninja", "pip install ninja")):
@@ -86,7 +86,7 @@ class Build(BuildExtension):
                 sys.exit(f"polycast is compiled by a C++17 compiler and ninja, and '{tool}' is not found: {remedy}.")
         if generate([], torch) != 0:
             sys.exit(1)
-        if self.editable_mode:  # setuptools uses a new folder each time, so everything would be compiled again
+        if self.editable_mode:  # setuptools would use a new folder each time, and compile everything again
             self.build_temp = f"{BUILD}/temp.{self.plat_name}-{sys.implementation.cache_tag}"
         (extension,) = self.extensions
         extension.sources = units(Path(self.build_temp) / "csrc")
@@ -112,9 +112,8 @@ class Copy(build_py):
 def units(folder: Path) -> list[str]:
     """Return the files to compile: the generated ones, and three files that include all of csrc.
 
-    A small file spends most of its compile time on PyTorch's headers. A clean build takes 86 seconds of processor
-    time this way, and 183 seconds if each file of csrc is compiled separately. The slowest file comes first, so that
-    all cores are busy.
+    A small file spends most of its compile time on PyTorch's headers. With three files a clean build takes 86 seconds
+    of processor time, and with each file of csrc separately 183. The slowest file is first, so that all cores are busy.
     """
     folder.mkdir(parents=True, exist_ok=True)
     apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("multi_tensor", "bindings")}
@@ -143,12 +142,12 @@ setuptools.setup(
             "polycast._C",
             [],
             include_dirs=[str(CSRC)],
-            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # so that PyTorch's headers include few operators
+            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # with it, PyTorch's headers include few operators
             extra_compile_args=[
                 *("-g0", "-Wall", "-fvisibility=hidden", "-fopenmp"),
                 # The compiler vectorizes loops over elements if square roots set no errno and nothing traps.
                 *("-O3", "-fno-math-errno", "-fno-trapping-math"),
-                # Messages of the compiled module show paths of sources without these folders.
+                # Paths of sources in messages of the compiled module do not begin with these folders.
                 *(f"-ffile-prefix-map={prefix}/=" for prefix in (ROOT, Path(torch.__file__).parents[1])),
             ],
             extra_link_args=["-fopenmp"],

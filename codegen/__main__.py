@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
 
     Args:
         arguments: The words of the command line; None for `sys.argv[1:]`.
-        torch: The package, if the caller has imported it. Public names of ops are looked up in it.
+        torch: The `torch` module, if the caller has imported it. It is used to check the public names of ops.
     """
     parser = ArgumentParser(
         prog=NAME, description=DESCRIPTION, epilog=EPILOG, formatter_class=RawDescriptionHelpFormatter
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
 
 
 def put(files: Mapping[Path, str], folder: Path | None, stale: str, check: bool) -> int:
-    """Write the files, or compare them, and return the exit status."""
+    """Write the files, or with `check` only compare them, and return the exit status."""
     changed = changes(files, folder)
     if check:
         if changed:

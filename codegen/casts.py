@@ -22,11 +22,11 @@ class Alternative:
     note: str | None = None
 
 
-Casts: TypeAlias = dict[str, list[Alternative]]  # the alternatives of an op by device
+Casts: TypeAlias = dict[str, list[Alternative]]  # the alternatives of an op, by device
 
 
 class CastReader(Reader):
-    """A reader of `cast`, which knows the device that each device is like, and the exceptions of each."""
+    """A reader of `cast`, with the `like` and the exceptions of each device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,13 +48,13 @@ class CastReader(Reader):
                 what = f"device '{name}' has an exception for '{key.value}', but its 'cast' names the device"
                 self.report(cast.node, what, "remove one of them")
         others = named.get(OTHERS, [])
-        # With `others: unlisted`, devices that are like a named device are unlisted as well.
+        # With `others: unlisted`, devices whose `like` is named are unlisted as well.
         rest = {OTHERS: others} if others and all(cast.category is None for cast in others) else named
         resolved = {device: self.resolve(key, device, named if device in named else rest) for device in self.like}
         return {device: casts for device, casts in resolved.items() if casts}
 
     def exceptions_for(self, key: Text, device: str) -> list[Alternative]:
-        """Return the exceptions of a device for an op. An exception for an overload precedes one for the whole op."""
+        """Return the exceptions of a device for an op. Exceptions for an overload precede those for the whole op."""
         exceptions = self.exceptions.get(device, {})
         mine = [cast for name, cast in exceptions.items() if split_name(name)[0] == key.value]
         return sorted(mine, key=lambda cast: cast.overloads is None)
@@ -66,7 +66,7 @@ class CastReader(Reader):
         return self.name(node, "category", [*(category.value for category in Category), UNLISTED])
 
     def resolve(self, key: Text, device: str | None, named: Casts) -> list[Alternative]:
-        """Return the casts that name a device, or its exceptions and the casts of the device that it is like."""
+        """Return the casts that name a device, or if there are none, its exceptions and the casts of its `like`."""
         if device is None or device in named:
             return named.get(device or OTHERS, [])
         return [*self.exceptions_for(key, device), *self.resolve(key, self.like[device], named)]

@@ -38,8 +38,8 @@ class Signature:
     """The properties of an overload's schema that restrict its categories. csrc/autocast/obstacles.cpp has a copy.
 
     `variant` is FUNCTIONAL if calls can be cast, or VIEW if the overload can return an argument or a view of one.
-    Otherwise it is the name of the variant that writes to its arguments, such as "inplace". `tensors` is the largest
-    number of tensors in a call, where a list counts as two.
+    Otherwise it is the name of a variant that writes to its arguments, such as "inplace". `tensors` is the number of
+    tensor arguments, where a list counts as two.
     """
 
     variant: str
@@ -49,7 +49,7 @@ class Signature:
     ends_with_dtype: bool
 
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
-        """Return why a category (None: each, and "unlisted") cannot cast the overload, and a remedy; None if it can."""
+        """Return why the overload cannot have a category (None: any), and a remedy. Return None if it can."""
         if self.variant == VIEW:  # for example squeeze, or reshape if it does not copy
             return "can return a view of its argument, and a cast would break that aliasing", "remove it"
         if self.variant != FUNCTIONAL:

@@ -1,4 +1,4 @@
-"""The reader of `devices`: the devices of a policy, and the exceptions of each from the device that it is like."""
+"""The reader of `devices`: the devices of a policy, and the differences of each from its `like`."""
 
 from itertools import chain
 
@@ -56,7 +56,7 @@ class DeviceReader(CastReader):
         return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend)
 
     def read_exceptions(self, device: Text, node: Node, has_like: bool) -> dict[str, Alternative]:
-        """Return the casts by op or overload that override the casts of the device that this device is like."""
+        """Return the casts that override the casts of the device's `like`, by op or overload."""
         found: dict[str, Alternative] = {}
         if not has_like:
             what = f"device '{device.value}' has 'except' but no 'like'"

@@ -1,4 +1,4 @@
-"""The reader of `documents`: op lists, to which the rules of the policy must conform."""
+"""The reader of `documents`: the op lists to which the rules of the policy must conform."""
 
 from .categories import Category
 from .fields import Reader
@@ -49,7 +49,7 @@ def _read_list(
 
 
 def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Text, tuple[str, ...]]]:
-    """Return the names, each with its ops. An item is the name of an op, {name: op} or {name: [op, op]}."""
+    """Return the names of a list, each with its ops. An item is the name of an op, {name: op} or {name: [op, op]}."""
     names: list[tuple[Text, tuple[str, ...]]] = []
     for item in node.value if isinstance(node, Sequence) else (node,):
         named = reader.named(item, "names", "write it as op, {name: op} or {name: [op, op]}")

@@ -1,4 +1,4 @@
-"""The reader of nodes: strings, names, lists and mappings. It reports nodes of the wrong form."""
+"""The reader of strings, names, lists and mappings from nodes. It reports nodes of the wrong form."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 class Reader:
-    """A reader of nodes. A node that does not have the expected form becomes a problem and reads as None."""
+    """A reader of nodes. It reports a node of the wrong form as a problem, and returns None or an empty list."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []

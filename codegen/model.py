@@ -21,7 +21,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Overload:
-    """One overload of an op. `dtype_overload` is the overload with a dtype that fp32_append_dtype calls."""
+    """One overload of an op. `dtype_overload` is the overload with a dtype argument that fp32_append_dtype calls."""
 
     name: str = DEFAULT
     torch: VersionRange = ALL
@@ -91,7 +91,7 @@ class Op:
         return found
 
     def groups(self) -> Iterator[tuple[Rule, tuple[str, ...]]]:
-        """Yield each different rule with the names of all devices that have it. The device of the rule is ""."""
+        """Yield each distinct rule, with "" as its device, and the names of all devices that have the rule."""
         found: dict[Rule, list[str]] = {}
         for rule in self.rules:
             found.setdefault(replace(rule, device=""), []).append(rule.device)
@@ -111,7 +111,7 @@ class Document:
 
 @dataclass(frozen=True)
 class DocumentList:
-    """An op list of a document. Its names are spelled as in the document, each with the ops that it means."""
+    """An op list of a document. Each name is spelled as in the document, with the ops that it stands for."""
 
     document: Document
     devices: tuple[str, ...]
@@ -135,16 +135,16 @@ class Policy:
     composites: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def spell(self, devices: tuple[str, ...]) -> str:
-        """Return a short form of a set of devices. A device is in the set if the device that it is like is in it.
+        """Return a short string for a set of devices. It omits a device if the set also has the device's `like`.
 
-        "-" excludes a device. So a new device changes only the lines of rules in which it differs from the device that
-        it is like.
+        "-" excludes a device whose `like` is in the set. So a new device changes only the lines of rules in which it
+        differs from its `like`.
         """
         stated = [device for device in self.devices if (device.name in devices) != (device.like in devices)]
         return " ".join(device.name if device.name in devices else f"-{device.name}" for device in stated)
 
     def exceptions(self, device: Device) -> dict[str, list[str]]:
-        """Return by category the overloads whose category differs from the device that this device is like."""
+        """Return the overloads whose category differs from the category on the device's `like`, by category."""
         found: dict[str, list[str]] = {}
         for op in self.ops:
             mine, its = op.by_overload(device.name), op.by_overload(device.like or "")

@@ -24,8 +24,8 @@ def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
         schemas: The operator schemas that the rules must fit.
 
     Raises:
-        PolicyError: If the file has problems. It lists those of the devices and the categories. If there are none, it
-            lists those of the ops, and otherwise those of all other parts.
+        PolicyError: If the file has problems. The error lists the problems of the devices and categories; if there are
+            none, of the ops; if there are none, of all other parts.
     """
     parser = _PolicyParser(schemas)
     policy = parser.policy(load(path, name))
@@ -42,7 +42,7 @@ class _PolicyParser(DeviceReader):
             return None
         devices = self.read_devices(fields["devices"])
         sentences = self.read_categories(fields["categories"])
-        # After a problem, each name of an omitted device or op would be reported as well.
+        # After a problem, each use of an omitted device or op would be reported as well.
         by_name = {} if self.problems else {op.name: op for op in self.read_ops(fields["ops"])}
         if self.problems:
             return None
@@ -99,7 +99,7 @@ class _PolicyParser(DeviceReader):
         return Op(key.value, tuple(name.value for name in public), tuple(rules)) if rules and public else None
 
     def check_public(self, names: list[Text]) -> None:
-        """Report the names that PyTorch does not have. Nothing is checked if PyTorch is not imported."""
+        """Report the names that PyTorch does not have. If PyTorch is not imported, check nothing."""
         for name in names if self.schemas.torch is not None else ():
             place, what = self.schemas.torch, f"the installed PyTorch has no '{name.value}'"
             first, *parts = name.value.split(".")
@@ -115,7 +115,7 @@ class _PolicyParser(DeviceReader):
     def rules(
         self, key: Text, overload: Overload, device: str, alternatives: list[Alternative], message: str | None
     ) -> Iterator[Rule]:
-        """Yield the rules of an overload on a device. The first alternative for a release applies."""
+        """Yield the rules of an overload on a device. In each release, the first matching alternative applies."""
         alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
         for index, cast in enumerate(alternatives):
             if cast.category is None:

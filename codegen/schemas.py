@@ -35,7 +35,7 @@ class Schemas:
     ) -> None:
         self.release = release
         self._cast_by_torch = cast_by_torch
-        self.torch = torch  # the package, or None if it is not imported
+        self.torch = torch  # the `torch` module, or None if it is not imported
         self.autocast_keys = tuple(autocast_keys)
         self._schemas: dict[str, dict[str, str]] = {}
         self._parsed: dict[tuple[str, str], FunctionSchema] = {}
@@ -48,7 +48,7 @@ class Schemas:
         """Read the schemas of the installed PyTorch, and the overloads that a recorded release casts.
 
         Args:
-            torch: The package, if the caller has imported it. Public names of ops are looked up in it.
+            torch: The `torch` module, if the caller has imported it. It is used to check the public names of ops.
         """
         root = Path(torchgen.__file__).parent
         schemas = (root / "packaged" / "ATen" / "native" / "native_functions.yaml").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""A C++ file with the rules of one device that needs PyTorch only, for maintainers of a backend outside of PyTorch.
+"""A C++ file that registers the rules of one device, for maintainers of a backend outside of PyTorch.
 
-The file registers the rules of the device with the macros of ATen/autocast_mode.h.
+The file uses the macros of ATen/autocast_mode.h, and needs PyTorch only.
 """
 
 import shlex
@@ -16,14 +16,14 @@ from .versions import ALL, VersionRange
 def render_standalone(policy: Policy, device: Device, path: Path, options: Iterable[str] = ()) -> str:
     """Return the text of the file.
 
-    It contains the command that writes it, in which file names have no folders. It contains no version. So the same
-    rules give the same text in every folder and for every release.
+    The text contains the command that writes it, with file names without folders, and no version. So equal rules give
+    equal texts in every folder and for every release.
 
     Args:
         policy: The policy.
         device: The device whose rules are rendered.
-        path: The file that the text is for.
-        options: The options of the command that chose the device.
+        path: The path of the file.
+        options: The options of the command that select the device.
     """
     rules = [rule for op in cited(policy).ops for rule in op.rules if rule.device == device.name]
     cases = [rule for rule in rules if rule.category is not Category.STOCK]
@@ -42,7 +42,7 @@ def render_standalone(policy: Policy, device: Device, path: Path, options: Itera
 
 
 def _cpp_comment(note: str | None, before: str = "  // ") -> str:
-    """Return a note as a comment at the end of a line, without a backslash, which would continue the comment."""
+    """Return a note as a comment at the end of a line, without a final backslash, which would continue the comment."""
     text = " ".join((note or "").split()).rstrip("\\ ")
     return text and before + text
 

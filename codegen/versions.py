@@ -41,7 +41,7 @@ SUPPORTED = VersionRange(first=(2, 9))
 
 
 def parse_range(specifier: str) -> VersionRange | None:
-    """Read a PEP 440 specifier of `>=X.Y` and `<X.Y`; None if it has another form, or matches no release."""
+    """Return the range of a PEP 440 specifier of `>=X.Y` and `<X.Y`; None if it has another form, or is empty."""
     result = ALL
     for clause in specifier.split(","):
         match = _CLAUSE.fullmatch(clause.strip())

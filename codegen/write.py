@@ -1,4 +1,4 @@
-"""The generated files on disk: writing them, and comparing them with new texts."""
+"""The generated files on disk, which are written or compared with new texts."""
 
 import difflib
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ MARK = b"codegen`. Do not edit."
 def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path, str | None]:
     """Return the new text of each file that differs, and None for each file to remove.
 
-    A file with the same text is not written again, so that the build does not recompile it.
+    A file whose text does not change is omitted, so that the build does not recompile it.
 
     Args:
         files: The new text of each file.
-        folder: The folder that contains these files and must contain no others, if there is one.
+        folder: The folder of the files, if it must not contain others.
 
     Raises:
         OSError: If one of the files, or another file of the folder, is not generated.
@@ -34,7 +34,7 @@ def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path,
 
 
 def differences(changed: Mapping[Path, str | None], folder: Path | None = None) -> str:
-    """Return the changes as a unified diff. Its file names begin with the name of the folder, if there is one."""
+    """Return the changes as a unified diff. File names in it begin with the name of the folder, if there is one."""
     lines: list[str] = []
     for path, text in changed.items():
         name = str(path if folder is None else path.relative_to(folder.parent))
@@ -44,7 +44,7 @@ def differences(changed: Mapping[Path, str | None], folder: Path | None = None) 
 
 
 def write(changed: Mapping[Path, str | None]) -> None:
-    """Make the changes."""
+    """Write the new texts, and remove the files whose text is None."""
     for path, text in changed.items():
         if text is None:
             path.unlink()

@@ -1,4 +1,4 @@
-"""Autograd functions under autocast: one runs in the dtype of the region, one in float32."""
+"""Two autograd functions under autocast: one runs in the dtype of the region, the other in float32."""
 
 from typing import Any
 

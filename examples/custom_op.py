@@ -1,6 +1,7 @@
-"""A custom op in a policy: without a rule its kernel receives float32 and bfloat16 at once, and raises.
+"""A custom op in a policy. Without a rule its kernel receives both float32 and bfloat16, and raises.
 
-The program trains a gated layer under three rules for the op, and prints the dtypes of its inputs and its computation.
+The program trains a gated layer under three rules for the op. For each, it prints the dtypes that the op is given and
+computes in.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""A small convolutional model that is trained on handwritten digits in float32 and under autocast, and a comparison.
+"""A small convolutional model that learns handwritten digits in float32 and under autocast.
 
-The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and see the same
-batches. They use XLA:CPU, or the XLA device that PJRT_DEVICE names. Without torch_xla they use the accelerator that
-PyTorch finds, or the CPU. `--device` selects another device.
+The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and use the same
+batches. They run on XLA:CPU, or on the XLA device in PJRT_DEVICE. Without torch_xla, they run on the accelerator that
+PyTorch finds, or on the CPU. `--device` selects another device.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-if __name__ == "__main__":  # the handler precedes the slow imports, so that Ctrl-C during them prints one line
+if __name__ == "__main__":  # The handler precedes the slow imports, so that Ctrl-C during an import prints one line.
     signal.signal(signal.SIGINT, lambda *_: sys.exit("\nStopped."))
 
 import polycast
@@ -44,7 +44,7 @@ def best_device() -> str:
 
 
 def open_device(name: str) -> torch.device:
-    """Return the device. XLA runs on the CPU unless PJRT_DEVICE names another device."""
+    """Return the device. XLA runs on the CPU unless PJRT_DEVICE selects another device."""
     if name == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")  # otherwise torch_xla chooses a device and warns
         import torch_xla  # noqa: F401 -- registers the device
@@ -53,7 +53,7 @@ def open_device(name: str) -> torch.device:
 
 
 def end_step(device: torch.device) -> None:
-    """Make XLA compile the program that was traced since the last step, or reuse it, and start it."""
+    """Make XLA compile the program that it traced since the last step (or reuse a compiled one), and run it."""
     if device.type == "xla":
         import torch_xla
 
@@ -61,7 +61,7 @@ def end_step(device: torch.device) -> None:
 
 
 def counts(device: torch.device) -> Counter[str]:
-    """Return how often XLA has compiled a program so far, and copied from and to the device."""
+    """Return the numbers of programs that XLA has compiled so far, and of copies from and to the device."""
     if device.type != "xla":
         return Counter()
     from torch_xla.debug import metrics
@@ -86,7 +86,7 @@ class Digits:
 
 @dataclass(frozen=True)
 class Run:
-    """A trained model: the loss of each step, XLA's counts in each epoch, and the result of the test."""
+    """The results of a training run: the loss of each step, XLA's counts in each epoch, and the test results."""
 
     name: str
     losses: list[float]
@@ -114,7 +114,7 @@ def build() -> nn.Sequential:
 
 
 def train(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[list[float], list[Counter[str]]]:
-    """Train the model. Return the loss of each step, and XLA's counts in each epoch without reading the losses."""
+    """Train the model, and return the loss of each step, and XLA's counts in each epoch before the losses are read."""
     optimizer = polycast.syncfree.AdamW(network.parameters(), lr=2e-3, weight_decay=0.1)
     scaler = polycast.GradScaler(enabled=autocast)
     generator = torch.Generator().manual_seed(0)

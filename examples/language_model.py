@@ -1,4 +1,4 @@
-"""A small transformer that is trained on the source of a Python module, and then generates code.
+"""A small transformer that learns from the source of a Python module, and then generates code.
 
 The program needs matplotlib and tqdm.
 """

@@ -1,7 +1,7 @@
 """Low-rank adapters over frozen weights with kept casts: `python examples/lora.py`.
 
-A region casts frozen weights again in each step, as autocast does. `polycast.cast_cache.keep` casts them once. The
-adapters learn the difference between a second model and the first. The program needs matplotlib and tqdm.
+A region casts frozen weights again in each step, like PyTorch's autocast. `polycast.cast_cache.keep` casts them once.
+The adapters learn the difference between a second model and the first. The program needs matplotlib and tqdm.
 """
 
 import argparse
@@ -45,7 +45,7 @@ untrained, target = nn.Sequential(*map(LoRA, layers)), nn.Sequential(*copy.deepc
 for weight in (layer.weight for layer in layers):
     weight.data += 0.02 * torch.randn(options.width, 1) * torch.randn(options.width)
 with torch.no_grad():
-    # The inputs have few independent features, because real data has few as well.
+    # Like real data, the inputs have few independent features.
     drawn = torch.randn(options.steps, 16, 16) @ torch.randn(16, options.width)
     batches = [(inputs, target(inputs)) for inputs in drawn]
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 # In float16 the square of a value above 256 is infinite. The rules make linear and matmul run in float16 on XLA as
-# well, where regions use bfloat16. Nothing overflows if the compiler uses float32 within a fusion, as on XLA:CPU.
+# well, where regions use bfloat16. Nothing overflows where the compiler uses float32 within a fusion, as on XLA:CPU.
 half = polycast.Policy({"linear": "float16", "matmul": "float16"})
 fixed = half | polycast.Policy({"square": "fp32"})
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"

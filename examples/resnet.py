@@ -1,4 +1,4 @@
-"""A ResNet that is trained on handwritten digits in lower precision: `python examples/resnet.py --dtype float16`.
+"""A ResNet that learns handwritten digits in lower precision: `python examples/resnet.py --dtype float16`.
 
 The digits are scikit-learn's. The program needs torchvision, scikit-learn, matplotlib and tqdm.
 """

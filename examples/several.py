@@ -1,4 +1,4 @@
-"""Both optimizers step, or neither does, and the learning rate schedule advances only if they step."""
+"""Two models with one scaler: both optimizers step, or neither does. The schedule advances only if both step."""
 
 import math
 

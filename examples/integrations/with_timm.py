@@ -1,4 +1,4 @@
-"""Timm with our scaler and optimizers: train, clip, skip, save, be killed, resume."""
+"""Timm with our scaler and optimizers: a run that clips, skips a step, saves, is killed and resumes."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The rules that make a command bad, found from the command line."""
+"""The command `polycast bisect`, which finds the rules that make a command bad."""
 
 import shlex
 import subprocess
@@ -46,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Search for the rules and return the exit status.
+    """Search for the rules, and return the exit status.
 
     Raises:
         ValueError: If an argument is wrong, or there is nothing to search for.
@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
         *(options.good, options.bad, options.repeat),
         lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
     ).run()
-    print(found)  # first, because writing the file can fail
+    print(found)  # before the file is written, because writing can fail
     found.policy.save(options.output)
     print(f"The rules are in {options.output}: {ENVIRONMENT_POLICY}={options.output} {shlex.join(options.command)}")
     arguments = f"good={str(options.output)!r}, bad={options.bad!r}, repeat={options.repeat}, model=model"
@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
 
 
 def _run(command: list[str], candidate: Candidate) -> Run:
-    """Run the command under a candidate, without an input."""
+    """Run the command under a candidate, with an empty standard input."""
     start = time.perf_counter()
     with followed(candidate, None), TemporaryFile() as output:
         status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False).returncode

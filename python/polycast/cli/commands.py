@@ -1,4 +1,4 @@
-"""The commands, their exit statuses and their errors."""
+"""The parser and the functions of the commands, and their exit statuses and errors."""
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
     Raises:
-        SystemExit: If argparse or a traced script raises it.
+        SystemExit: If argparse or a traced script exits.
     """
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:

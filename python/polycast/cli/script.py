@@ -1,4 +1,4 @@
-"""A script or module run under a trace, from the command line."""
+"""The command `polycast trace`, which runs a script or module under a trace."""
 
 import runpy
 import signal
@@ -26,11 +26,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Run the script and return its exit status.
+    """Run the script, print its trace, and return 1 if the script fails, otherwise 0.
 
     Raises:
         ValueError: If the script or module does not exist, or an argument is wrong.
-        SystemExit, KeyboardInterrupt: If the script raises it.
+        SystemExit, KeyboardInterrupt: If the script exits or is interrupted.
     """
     script = options.script
     sys.path[0] = str(Path.cwd() if options.module else Path(script).resolve().parent)
@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
         failed = True
         error.__traceback__ = _of_script(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
-    finally:  # also if the script exits or is interrupted
+    finally:  # The trace is printed even after an exit or an interrupt.
         if record.calls or not failed:
             print(f"\n{_text(record, options)}", file=sys.stderr)
     return int(failed)
@@ -64,7 +64,7 @@ def _is_module(name: str) -> bool:
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames before the script: the frames of polycast, runpy and imports."""
+    """Return a traceback without the frames of polycast, runpy and imports that precede the script."""
     while trace is not None and (
         trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__)
         or trace.tb_frame.f_code.co_filename.startswith("<frozen ")

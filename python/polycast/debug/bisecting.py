@@ -21,14 +21,14 @@ from polycast.scope.assignment import assign
 from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
-_GOOD, _SKIP, _MOST = 0, 125, 127  # the exit statuses have the meanings of `git bisect run`
+_GOOD, _SKIP, _MOST = 0, 125, 127  # exit statuses mean what they mean for `git bisect run`
 # Note [How likely is a wrong result?]
-# If a program fails at random, a run can give a wrong answer, and the search can name the wrong rules. A result is
+# If a program fails at random, a run can give a wrong answer, and the search can find the wrong rules. A result is
 # right if a few answers are right: each set is bad by itself, the program is good without any one rule of a set, and
 # the fix is good. The search repeats the run behind each of these answers, and the runs of "good" and of "bad", until
-# each gave its answer n times. If runs under good rules fail with a probability p, the probability that a false "bad"
-# is found n times and that "good" passes n times is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound
-# applies if runs under bad rules pass by accident.
+# each has given its answer n times. Assume that runs under good rules fail with a probability p. A wrong result needs n
+# false "bad" answers and n passes of "good". Its probability is p**n * (1 - p)**n, at most 1 / 4**n for every p. The
+# same bound applies if runs under bad rules pass by accident.
 _TIMES = 3
 _CHANCE = (
     f"Each answer behind this result was found {_TIMES} times, without a difference. If the program fails at "
@@ -56,35 +56,33 @@ def bisect(
     *,
     model: nn.Module | None = None,
 ) -> Bisection:
-    """Find a smallest set of rules that makes a program bad.
+    """Find minimal sets of rules that make a program bad, and a fix.
 
-    The program runs under mixes of a good and a bad policy: each op has its rule from one of them. With a model, each
-    op in each module has its rule from one of them. Each set that is found is minimal: if any one of its
-    rules, and all rules outside of the set, are as in `good`, the program is good. Sets are searched until the program
-    is good with the rules of all sets as in `good`, and all others as in `bad`. The fix has as few rules as possible.
+    The program runs under mixes of a good and a bad policy. Each op, or with a model each op in each module, has its
+    rule from one of them. A set is minimal: the program is bad if only the rules of the set are as in `bad`, and good
+    if any one of these rules is as in `good`. The search ends when the program is good with the rules of all sets as
+    in `good` and all other rules as in `bad`. Each rule of the fix is needed.
 
-    The first run is recorded, and ops and modules of recorded calls are searched first. Each answer on which
-    the result depends is found three times. Child processes that import polycast follow the policy of the process.
+    The first run is recorded, and the search begins with the recorded ops and modules. Each answer on which the result
+    depends is found three times. Child processes that import polycast follow the policy of the process.
 
     Args:
-        check: Runs the program, and returns a true value if it is good, a false one if it is bad. An exception is bad
-            as well. It must do the same each time: seed the random numbers in it, and if it trains a model, make the
-            model in it.
+        check: A function that runs the program, and returns a true value if the program is good, a false one if it is
+            bad. An exception is bad as well. Each call must do the same: seed random numbers and create models that the
+            program trains inside the function.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
-        bad: A policy under which it is bad.
-        repeat: The largest number of runs under the same rules. A bad run is the last one. If a program fails in a
-            share p of its runs, bad rules count as good with a probability of (1 - p) ** repeat: 0.8 % for one in three
-            and 12 runs.
-        progress: Called with a line after each run.
-        model: The model that the program runs, or copies of which it runs. Its modules are given rules by
-            :func:`polycast.assign` during a run.
+        bad: A policy under which the program is bad.
+        repeat: The number of runs for an answer. A bad run ends them. If a program fails in a share p of its runs, bad
+            rules count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
+        progress: A function that is called with a line of text after each run.
+        model: The model that the program runs, directly or as copies. Each run assigns rules to its modules, as
+            :func:`polycast.assign` does.
 
     Returns:
-        The rules, a fix, and the number of runs. It prints as a table.
+        The rules, a fix, and the number of runs. The result prints as a table.
 
     Raises:
-        ValueError: If the program is bad under `good`, or good under `bad`; or if it is good and bad under the same
-            rules.
+        ValueError: If the program is bad under `good` or good under `bad`, or if two runs under the same rules differ.
         TypeError: If `check` returns None.
 
     Example:
@@ -113,7 +111,7 @@ def bisect(
         return Run(int(not result), time.perf_counter() - start, message)
 
     def record(candidate: Candidate) -> list[Call]:
-        """Return the calls of a run that can be recorded."""
+        """Return the recorded calls of a run."""
         observer = Observer("polycast.debug.bisect", model)
         with followed(candidate, model), suppress(Exception), observer:
             check()
@@ -124,7 +122,7 @@ def bisect(
 
 @contextmanager
 def followed(candidate: Candidate, model: nn.Module | None) -> Iterator[None]:
-    """Set the rules of a candidate for this process, its child processes and a model."""
+    """Apply the rules of a candidate to this process, its child processes and a model."""
     before = os.environ.get(ENVIRONMENT_POLICY)
     with TemporaryDirectory(prefix="polycast-") as folder, ExitStack() as stack:
         stack.enter_context(use(candidate.policy))
@@ -143,9 +141,9 @@ class Search:
     """The search of a bisection.
 
     Args:
-        run: Runs the program under a candidate.
-        good, bad, repeat, progress, model: As for `bisect`.
-        calls: Returns the calls of a run under a candidate.
+        run: A function that runs the program under a candidate.
+        good, bad, repeat, progress, model: The arguments of `bisect`.
+        calls: A function that returns the calls of a run under a candidate.
 
     Raises:
         ValueError: If an argument is wrong.
@@ -168,14 +166,14 @@ class Search:
             raise ValueError("good, bad: expected different policies, got the same one twice")
         self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
         self._tried: defaultdict[Hashable, list[tuple[bool | None, Run]]] = defaultdict(list)
-        self._among = 0  # the number of switches that may have the next culprit; 0 before the search
+        self._among = 0  # the number of switches among which the next culprit is; 0 before the search
         self._runs = 0
 
     def run(self) -> Bisection:
-        """Search, run the program under the result, and return it.
+        """Search for the culprits and a fix, and return them with the result of the last run.
 
         Raises:
-            ValueError: If the program is not good under "good" or not bad under "bad".
+            ValueError: If the program is not good under "good" or not bad under "bad", or if two answers differ.
         """
         seen = [] if self._calls is None else self._calls(Candidate(self._bad, {}))
         self._runs += self._calls is not None
@@ -207,7 +205,7 @@ class Search:
         return Bisection((*culprits,), *candidate, self._runs, len(switches), proved, notes)
 
     def _fix(self, policies: CandidatePolicies, culprits: list[Switch]) -> tuple[list[Switch], Candidate, bool]:
-        """Return the fewest culprits that make the program good as in "good", and the last run with them."""
+        """Return the culprits that must be as in "good", their candidate, and whether it is good."""
 
         def made(fix: Sequence[Switch]) -> Candidate:
             return policies.candidate([one for switch in fix for one in policies.widened(switch)])
@@ -256,7 +254,7 @@ class Search:
         raise ValueError(f'the program is {found} under the "{end}" policy{remedy}: {run.message}')
 
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
-        """Return whether the program is bad under a candidate, and its last run. None means that it cannot be tested.
+        """Return whether the program is bad under a candidate (None if it cannot be tested), and its last run.
 
         The program runs until there are `times` answers. Answers of earlier calls count.
 
@@ -274,7 +272,7 @@ class Search:
         return answers[-1]
 
     def _answer(self, candidate: Candidate, what: str) -> tuple[bool | None, Run]:
-        """Run the program `repeat` times, or until a run is not good."""
+        """Run the program up to `repeat` times, until a run is not good, and return the answer and the last run."""
         for _ in range(self._repeat):
             run = self._run(candidate)
             self._runs += 1

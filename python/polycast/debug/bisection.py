@@ -8,7 +8,7 @@ from polycast._text_table import lines_of
 from polycast.debug.candidate_policies import Switch
 from polycast.policy.policy import Policy
 
-_SHOWN = 8  # if there are more rules, the fix prints `found.policy`
+_SHOWN = 8  # the fix refers to a policy with more rules as `found.policy`
 
 
 class Culprit(NamedTuple):
@@ -19,11 +19,11 @@ class Culprit(NamedTuple):
     """The module that calls the op, by its name in the model: "encoder.0"; "" for the model itself, for calls outside
     of it, and if no model was given."""
     good: str
-    """Its category in "good"."""
+    """The category in "good"."""
     bad: str
-    """Its category in "bad"."""
+    """The category in "bad"."""
     group: int
-    """The rules of one group make the program bad only together."""
+    """The rules with the same number make the program bad only together."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,19 @@ class Bisection:
     policy: Policy
     """The "bad" policy with the rules of the fix that are not for modules, for :func:`polycast.use`."""
     modules: dict[str, Policy]
-    """The rules of the fix for modules, for :func:`polycast.assign`. Without any of its rules the program is bad."""
+    """The rules of the fix for modules, for :func:`polycast.assign`."""
     runs: int
-    """How often the program ran."""
+    """The number of runs of the program."""
     switches: int
-    """How many rules of ops differ between "good" and "bad", counted in each module of the model."""
+    """The number of ops whose rules differ between "good" and "bad", counted in each module of the model."""
     proved: bool
     """Whether the last run, which had the fix, was good."""
     notes: tuple[str, ...]
-    """Other results of the search, in sentences."""
+    """Sentences that qualify the result, such as how likely it is wrong."""
 
     @property
     def fix(self) -> str:
-        """The calls that make the program good."""
+        """The code that makes the program good."""
         rules = {module: dict(policy.rules) for module, policy in self.modules.items()}
         policy = json.dumps(self.policy.rules) if len(self.policy) <= _SHOWN else "found.policy"
         calls = [f"polycast.use({policy})"] if self.policy or not rules else []

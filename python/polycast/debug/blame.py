@@ -1,11 +1,11 @@
-"""The share of the error of a program's results that each op is responsible for.
+"""The share of the error of a program's results that each op causes.
 
 Note [Which op is responsible for an error?]
-An error that is small where it arises may be large at the end: a cosine turns an angle that is 0.1 % wrong into
-anything. So we go back from the ends. At each op, the part of the error that the op itself makes stays there, and the
-rest goes to the ops that made its inputs. The squares of independent errors add up, so all parts are squares. In
-a sum the absolute errors of the inputs count, and in other ops the relative errors do. All of this is an estimate that
-puts ops into an order. Rules are tried before they are recommended.
+An error that is small where it arises may be large at the end: the cosine of a large angle that is 0.1 % wrong can be
+anything. So we divide the error of the results among the ops, from the last op to the first. Each op is assigned the
+error that it makes itself, and the ops that made its inputs share the rest. The squares of independent errors add up,
+so all parts are squares. In a sum the absolute errors of the inputs count, and in other ops the relative errors do. The
+shares are estimates that put ops into an order. Rules are tried before they are recommended.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 LARGEST = 1e9
-"""An infinite error, or the error of a NaN."""
+"""The number for an infinite error or a NaN."""
 # In these ops the absolute error of an input counts: its relative error, multiplied by its norm.
 _SUMS = ("add", "add_", "sub", "rsub", "cat", "stack", "where", "copy_", "index_put", "scatter_add", "slice_scatter")
 
@@ -39,7 +39,7 @@ def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
 
     Args:
         nodes: The ops in order.
-        ends: The squares of the errors of the results of the program.
+        ends: The results of the program, with the squares of their errors.
     """
     weights = [0.0] * len(nodes)
     for (index, _), square in ends.items():
@@ -68,5 +68,5 @@ def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
 
 
 def capped(errors: Iterable[float]) -> list[float]:
-    """Return errors, with LARGEST instead of a NaN or a larger number."""
+    """Return the errors, with LARGEST instead of a NaN or a larger number."""
     return [LARGEST if math.isnan(error) else min(error, LARGEST) for error in errors]

@@ -14,7 +14,7 @@ WIDE = (torch.float32, torch.float64)
 
 
 class Site(NamedTuple):
-    """The place of a call in a program."""
+    """The position of a call in a program."""
 
     phase: str
     """"forward"; "backward" if autograd made the call; "step" within an optimizer's step."""
@@ -22,7 +22,7 @@ class Site(NamedTuple):
     """The name of the innermost module that made the call; "" for the model itself, and outside of modules."""
     op: str
     n: int
-    """How many calls of the op were made before it in this phase and module."""
+    """The number of earlier calls of the op in this phase and module."""
 
     def __str__(self) -> str:
         where = f" of '{self.module}'" if self.module else ", in no submodule"
@@ -40,15 +40,15 @@ class SiteCounter(Counter[tuple[str, str, str]]):
 
 @dataclass(frozen=True)
 class Cast:
-    """A cast of an argument: the op received the tensor in another dtype than the call passed."""
+    """A cast of an argument, from the dtype that the call passed to the dtype that the op received."""
 
     given: torch.dtype
     to: torch.dtype
     elements: int
     reused: bool
-    """Whether the cast cache had it, so that nothing was computed."""
+    """Whether it reuses a cast in the cast cache, or of another argument with the same tensor."""
     weight: str | None
-    """The name of the weight that was cast."""
+    """The name of the weight that was cast; None for other tensors."""
 
     @property
     def bytes(self) -> int:
@@ -60,7 +60,7 @@ class Cast:
 class Call:
     """A call of an op inside a region.
 
-    Dtypes are listed for each tensor, in the order of the arguments. Tensors in lists are included.
+    Each tuple of dtypes lists all tensors, including tensors in lists, in the order of the arguments.
     """
 
     site: Site
@@ -68,26 +68,26 @@ class Call:
     rule: str
     """A category or a dtype; "unlisted" if the op has no rule, "stock" if PyTorch's own kernel ran."""
     origin: str
-    """Where the rule comes from: "policy.yaml", with the reason if PyTorch has another rule; "process: ...",
-    "region: ..." or "module: ..." with the key in that policy; or "torch"."""
+    """The origin of the rule: "policy.yaml", with the reason if PyTorch has another rule; "process: ...",
+    "region: ..." or "module: ..." with the key in that policy; "torch" for "stock"; "" for "unlisted"."""
     given: tuple[torch.dtype, ...]
     arrived: tuple[torch.dtype, ...]
     """The dtypes that the op computed in."""
     returned: tuple[torch.dtype, ...]
     casts: tuple[Cast, ...]
     source: str
-    """File and line, on request."""
+    """The file and line of the program; "" if not requested."""
     order: int
     """The number of the call, in the order in which calls began."""
 
     @property
     def op(self) -> str:
-        """The op, as in "linear"."""
+        """The op, such as "linear" or "fill_.Scalar"."""
         return self.site.op
 
     @property
     def module(self) -> str:
-        """The module that called it, by its name in the model."""
+        """The name of the module that made the call."""
         return self.site.module
 
     @property

@@ -15,7 +15,7 @@ from polycast.scope import module_keys
 from polycast.scope.assignment import assigned
 from polycast.torch_internals import DispatchKey
 
-_Rules: TypeAlias = dict[str, dict[str, str]]  # category by overload and device
+_Rules: TypeAlias = dict[str, dict[str, str]]  # the category by overload and device
 
 
 class Candidate(NamedTuple):
@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
 
     policy: Policy
     modules: dict[str, Policy]
-    """By the name of the module, in the form that :func:`polycast.assign` accepts."""
+    """The policies by the name of the module, as :func:`polycast.assign` accepts them."""
 
 
 class Switch(NamedTuple):
@@ -43,9 +43,9 @@ class CandidatePolicies:
     Args:
         good: One policy.
         bad: The other policy.
-        model: The model whose modules are switched, each by itself. None switches whole ops.
-        calls: Calls of a run under "bad". Their switches come first. The run need not have all calls: code that is
-            compiled, and other threads and processes, are not recorded.
+        model: The model whose modules are switched separately. None switches each op as a whole.
+        calls: Recorded calls of a run under "bad", whose switches come first. Calls of compiled code and of other
+            threads and processes are not recorded.
     """
 
     def __init__(self, good: Policy, bad: Policy, model: nn.Module | None, calls: Iterable[Call] = ()) -> None:
@@ -63,7 +63,7 @@ class CandidatePolicies:
         self._modules = [""] if model is None else ["", *_called(model)]
         self._own = {} if model is None else {**assigned(model)}
         self.regions: dict[str, str] = {}
-        """Rules of regions for ops that differ. They override the rules of the process; modules override them."""
+        """Rules of regions for ops that differ. They override rules of the process; rules of modules override them."""
         seen: dict[Switch, None] = {}
         for call in calls:
             op, module = call.op.partition(".")[0], call.module
@@ -73,22 +73,22 @@ class CandidatePolicies:
                 if call.origin.startswith("region: "):
                     self.regions[op] = call.rule
         self.seen = len(seen)
-        """How many of the switches are of recorded calls."""
+        """The number of switches that are for recorded calls."""
         every = (Switch(op, module) for op in self._rules for module in self._modules)
         self.switches = [*dict.fromkeys([*sorted(seen), *every])]
         """A switch for each op with different rules, in each module. The switches of recorded calls are first."""
 
     def _around(self, module: str) -> str:
-        """Return the module around a module, whose rules apply in it as well."""
+        """Return the closest outer module that can have rules. Its rules apply in the given module as well."""
         module = module.rpartition(".")[0]
         return module if module in self._modules else self._around(module)
 
     def candidate(self, as_good: Collection[Switch]) -> Candidate:
         """Return the rules of "bad" with some switches as in "good".
 
-        An op that is switched everywhere has a rule of the process; other ops have rules of modules. These apply in
-        the modules inside as well, so modules inside that are not switched are given the "bad" rules. Where a region
-        or a module has rules of its own, the rule of the process does not apply, and modules are always given rules.
+        An op that is switched for the module "" has a rule of the process; other switches set rules of modules. Rules
+        of a module apply in inner modules as well, so inner modules that are not switched are given the "bad" rules.
+        Rules of regions and of modules override the process. Where they exist, modules are always given rules.
         """
         process: _Rules = {}
         modules: dict[str, _Rules] = {}
@@ -110,7 +110,7 @@ class CandidatePolicies:
         return Candidate(self._bad | Policy(process), policies)
 
     def widened(self, switch: Switch) -> list[Switch]:
-        """Return a switch, and the switches of the modules inside that are not known to call the op.
+        """Return a switch, and the switches of inner modules that are not known to call the op.
 
         A switch without a module is for all modules, because calls outside of modules follow the rules of the process.
         """
@@ -132,9 +132,9 @@ class CandidatePolicies:
         return [switch for switch in group if self.runs_others(switch.op) or switch.module not in outer]
 
     def runs_others(self, op: str) -> bool:
-        """Return whether an op has no rule in "bad" and runs ops that may have one: softmax runs _softmax."""
+        """Return whether an op has no rule in "bad" and runs ops that may have one, as softmax runs _softmax."""
         packet = getattr(torch.ops.aten, op, None)
-        # overloads_of omits TorchScript's own overloads, such as pow.int, about which PyTorch cannot be asked.
+        # overloads_of omits TorchScript's own overloads, such as pow.int, for which PyTorch's query would raise.
         names = [] if packet is None else [name.partition(".")[2] or "default" for name in overloads_of(qualified(op))]
         overloads = [getattr(packet, name) for name in names]
         is_composite = any(one.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) for one in overloads)
@@ -142,7 +142,7 @@ class CandidatePolicies:
 
 
 def _called(model: nn.Module) -> Iterable[str]:
-    """Return the names of the modules in a model that can have rules, because their forward is called."""
+    """Yield the names of the modules in a model that can have rules, because their forward is called."""
     modules = dict(model.named_modules())
     for name, module in modules.items():
         is_called = module_keys.has_forward(module) and module_keys.reader_of(name, modules) is None

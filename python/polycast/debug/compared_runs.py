@@ -1,4 +1,4 @@
-"""A run of a compared program: its calls, their results, and which results each was computed from."""
+"""A run of a compared program: its calls, their results, and the results that each call reads."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ TOOL = "polycast.debug.compare"
 
 @dataclass
 class Ran:
-    """A call with results of its own: views are omitted."""
+    """A call that computes results. Views are omitted."""
 
     site: Site
     op: str
@@ -32,9 +32,9 @@ class Ran:
     results: list[Tensor]
     dtypes: tuple[torch.dtype, ...]
     inputs: tuple[Result, ...]
-    """The results that it was computed from."""
+    """The results that the call reads."""
     is_constant: bool
-    """Whether it was computed from no tensor."""
+    """Whether the call has no tensor as an input."""
     local: Tensor | None
     """The error that the call itself makes, and the norm of its result; None if unknown."""
 
@@ -49,9 +49,9 @@ class ProgramRun:
 
     Args:
         run: The program.
-        model: Calls are named after its modules.
+        model: The model whose module names identify the calls.
         numbers: The random numbers of the program.
-        measures: Whether each call runs a second time, in float32.
+        measures: Whether to run each call again in float32, to measure its own error.
     """
 
     def __init__(
@@ -93,13 +93,14 @@ class ProgramRun:
             (index, number)
             for index, ran in enumerate(self.calls)
             if not ran.is_constant
-            for number in range(len(ran.results) if ran.site.phase == BACKWARD else 1)  # only backward reads the others
+            # Only backward reads the later results of a call in forward.
+            for number in range(len(ran.results) if ran.site.phase == BACKWARD else 1)
             if (index, number) not in read and (ran.site.phase == BACKWARD or not self._returned)
         ]
         return [*dict.fromkeys(source for end in (*self._returned, *unread) for source in self._sources(end))]
 
     def _sources(self, end: Result) -> Iterator[Result]:
-        """Yield the results that a result is a cast of, which other runs have as well."""
+        """Yield a result, or the results from which it was cast, because other runs may lack the cast."""
         ran = self.calls[end[0]]
         if ran.is_cast:
             for source in ran.inputs:
@@ -108,7 +109,7 @@ class ProgramRun:
             yield end
 
     def _results_in(self, inputs: Iterable[tuple[Key, tuple[int, ...]]]) -> tuple[Result, ...]:
-        """Return the results whose values are in some tensors. Each tensor is given as its key and its makers."""
+        """Return the results that tensors contain. Each tensor is given as its key and its makers."""
         found: dict[Result, None] = {}
         for key, makers in inputs:
             for maker in makers:
@@ -139,7 +140,7 @@ class ProgramRun:
 
 
 def written_name(op: str) -> str:
-    """Return an op by the name that people write, if that is an op as well: "softmax" for "_softmax"."""
+    """Return the public name of an op if that name is an op as well: "softmax" for "_softmax"."""
     name = "to" if op == "_to_copy" else op.removeprefix("_").removeprefix("native_")
     return name if keys_of(name) else op
 
@@ -147,8 +148,8 @@ def written_name(op: str) -> str:
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
     """Return the largest error and the largest norm of a call's results; None if the call cannot run again.
 
-    The op must be an op of ATen, because such ops only compute. Bytes among the inputs may be the workspace that a
-    forward kernel has left, in its dtype, for its backward.
+    Only ops of ATen run again, because others may have side effects. A uint8 input may be the workspace that a forward
+    kernel filled in another dtype for its backward, so such calls do not run again.
     """
     call = step.calls[index]
     given = step.inputs_as_given(index)

@@ -22,7 +22,7 @@ from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
 from polycast.torch_internals import disabled
 
-_TRIES = 6  # the number of rules that are tried together
+_TRIES = 6  # the largest number of rules that are tried together
 
 
 class Error(NamedTuple):
@@ -30,41 +30,41 @@ class Error(NamedTuple):
 
     site: Site
     op: str
-    """The op by its name in policies; "to" for a cast by the program. It may run several ops."""
+    """The op by its name in policies; "to" for a cast by the program."""
     dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: float | None
     """The error that the op itself makes: its result, relative to a second call of the op in float32 with the same
     inputs. None if the op cannot be called twice, such as a random op or an op of another library."""
     so_far: float | None
-    """The error that has accumulated until here: the result, relative to the result in the reference run. None for a
-    cast, and if the reference run has no such call."""
+    """The accumulated error: the result, relative to the result in the reference run. None for a cast, and if the
+    reference run has no such call."""
     before: float
-    """The largest error so far among its inputs."""
+    """The largest accumulated error among the inputs."""
     share: float
-    """The share of the error of the program's results that the op is responsible for."""
+    """The share of the error of the program's results that the op causes, from 0 to 1."""
 
 
 class Comparison(tuple[Error, ...]):
-    """The errors of a run's ops, in the order of the calls. It prints as a table of the ops that cause most of it."""
+    """The errors of a run's ops, in call order. It prints as a table of the ops that cause most of the error."""
 
     missing: int
-    """How many calls of one run the other does not have."""
+    """The number of calls without a counterpart in the other run."""
     redrawn: list[Site]
-    """Calls whose kernels drew other random numbers in the reference run, which adds to the errors after them."""
+    """Calls whose kernels drew new random numbers in the reference run, which adds to the errors of later calls."""
     error: float
     """The error of the results of the program: its return values, or the values that no op reads, and its gradients."""
     policy: Policy | None
-    """Rules under which the error is less than half as large. None if no tried rules achieve it."""
+    """Rules that more than halve the error. None if no tried rules do."""
     error_under_policy: float
-    """The error of the results in a run under these rules."""
+    """The error of the results in a run under `policy`. Not set if there is none."""
 
     def worst(self) -> list[Error]:
-        """Return the errors, sorted by the share of the ops in the error of the results, then by the local error."""
+        """Return the errors, the largest share first. Of equal shares, the largest local error is first."""
         return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
 
     def table(self, count: int = 20) -> str:
-        """Return a line for each op of a module, sorted by their shares in the error of the results."""
+        """Return one line for each phase, module and op, for the `count` with the largest shares."""
         groups: dict[tuple[str, str, str], list[Error]] = {}
         for row in self.worst():
             groups.setdefault((row.site.phase, row.site.module, row.op), []).append(row)
@@ -73,7 +73,7 @@ class Comparison(tuple[Error, ...]):
         return "\n".join(lines_of([head, *(_cells(key, groups[key]) for key in order[:count])]))
 
     def __str__(self) -> str:
-        """Return the rules to use, and the ten ops that are responsible for most of the error."""
+        """Return the rules to use, and the ten ops that cause most of the error."""
         lines = [self._advice()]
         if not any(dtype in LOWER for row in self for dtype in row.dtypes):
             lines += ["no call returned float16 or bfloat16: does the program open its region itself?"]
@@ -108,35 +108,33 @@ def compare(
     *,
     reference: PolicyLike = "float32",
 ) -> Comparison:
-    """Run a program twice, as it is and under a reference policy, and return the errors of its ops.
+    """Run a program as it is and under a reference policy, and return the errors of its ops.
 
-    The ops are the calls of the program in forward, and of autograd in backward. Calls of the two runs belong together
-    if they have the same phase, module, name and number. The results of both runs are kept until all are compared. If
-    the error of the program's results is larger than a rounding error, rules of the ops with the largest shares are
-    tried: the program runs under them several times, and the result has the rules that help.
+    The ops are the calls of the program in forward, and the calls of autograd in backward. Calls of the two runs are
+    paired by phase, module, op and order. Memory has the results of both runs at once. If the error of the program's
+    results exceeds rounding, the program runs several more times, under rules for the ops with the largest shares. The
+    comparison has the rules that help.
 
-    All runs start from the same random state (PyTorch's, Python's, NumPy's global one), buffers and gradients.
-    Afterwards these are as the first run left them. Later runs use the random numbers of the first run, for dropout as
-    well. Some kernels draw their own numbers, such as attention with dropout on a GPU. The result names such calls.
-    Compiled code is not seen.
+    All runs start from the same random state (PyTorch's, Python's, NumPy's global one), buffers and gradients. At the
+    end, these are as after the first run. Later runs use the random numbers of the first run, for dropout as well. Some
+    kernels draw their own numbers, such as attention with dropout on a GPU. ``redrawn`` lists the calls of such
+    kernels. Compiled code is not compared.
 
     An error is relative to the norm of the correct result.
 
     Args:
-        run: The program, with its regions: forward, and backward if you want to compare gradients. Its results are the
-            tensors that it returns, or if it returns none, the values that no op reads. Gradients that backward
-            computes are results as well. It must do the same at each call, with the same batch, and must not call an
-            optimizer, because weights are not restored.
-        model: Calls are named after its modules. Its buffers and gradients are restored. Without it, a run that calls
-            backward must set the gradients to None itself, because they would otherwise add up from run to run.
-        reference: A value for :class:`polycast.Policy`. In the second run it takes precedence over all other policies.
-            "float32" runs every op that the built-in policy lists in float32.
+        run: A function that runs the program with its regions: forward, and backward to compare gradients. The results
+            are the tensors that it returns (if none, the values that no op reads), and the gradients. Each call must do
+            the same with the same batch. It must not call an optimizer, because weights are not restored.
+        model: The model whose module names identify the calls. Its buffers and gradients are restored. Without a model,
+            a program with backward must set gradients to None itself, or they add up from run to run.
+        reference: A value for :class:`polycast.Policy`. It overrides all other policies in the reference run. "float32"
+            runs every op that the built-in policy lists in float32.
 
     Raises:
         ValueError: If the reference is an unknown name.
         TypeError: If the program is not a function, the model not a module, or the reference not a policy.
-        RuntimeError: If the program changed a weight of the model (unseen without a model), or if a trace or a watch is
-            active.
+        RuntimeError: If the program changed a weight of the model, or if a trace or a watch is active.
 
     Example:
         >>> import torch, polycast
@@ -185,7 +183,7 @@ def compare(
 
 
 def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[float], list[float]]]:
-    """Return the errors and norms of the results of each call that both runs have, except for casts."""
+    """Return the errors and norms of the results of each call that both runs made, except for casts."""
     errors = {
         site: error
         for site, ran in run.by_site.items()
@@ -203,7 +201,7 @@ def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[floa
 def _squares(
     first: ProgramRun, ends: Sequence[Result], errors: Mapping[Site, tuple[list[float], list[float]]]
 ) -> dict[Result, float]:
-    """Return the square of the error of each end, of gradients as parts of one vector."""
+    """Return the square of the error of each end. All gradients count as one vector."""
     found = {}
     for end in ends:
         site = first.calls[end[0]].site
@@ -256,7 +254,7 @@ def _candidates(comparison: Comparison, calls: Sequence[Ran]) -> list[str]:
 
 
 def _try_rules(comparison: Comparison, candidates: Sequence[str], error_under: Callable[..., float]) -> None:
-    """Find rules of few ops under which the error is less than half as large."""
+    """Find rules for few ops that more than halve the error, and set them in the comparison."""
     least, enough = error_under(*candidates), _ordinary(comparison)
     if least < comparison.error / 2:
         bound = min(max(1.5 * least, enough), comparison.error / 2)
@@ -266,7 +264,7 @@ def _try_rules(comparison: Comparison, candidates: Sequence[str], error_under: C
 
 
 def _ordinary(comparison: Comparison) -> float:
-    """Return an error that rounding to the dtypes of a run can make."""
+    """Return twice the largest epsilon of a run's lower precisions: smaller errors count as rounding."""
     return max(
         (2 * torch.finfo(dtype).eps for row in comparison for dtype in row.dtypes if dtype in LOWER), default=0.0
     )

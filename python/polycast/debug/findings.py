@@ -23,28 +23,28 @@ _FUNCTION = "Backward"  # the suffix of the name of the node of a torch.autograd
 
 @dataclass(frozen=True)
 class Finding:
-    """An op whose result is non-finite though its inputs were not, and the op that lost the number before it.
+    """An op that makes a non-finite result from finite inputs, and the op that lost the number before.
 
-    An op whose inputs had NaNs is a finding as well if no op of the watch made them.
+    An op whose inputs had NaNs is a finding as well if no watched op made the NaNs.
     """
 
     step: int
-    """How many steps ended before it."""
+    """The number of steps that ended before the finding."""
     site: Site
-    """The op that loses the number: it underflows, overflows, or rounds away its inputs. In backward, the op
-    whose gradient is non-finite, or an op before it."""
+    """The op that loses the number: its result overflows, underflows, or loses its inputs to rounding. In backward, the
+    op whose gradient is non-finite, or an op before it."""
     shows: Site
     """The op with the first non-finite result."""
     call: Call | None
-    """The call that autocast intercepted at the site."""
+    """The call that autocast intercepted at the site; None if it intercepted none."""
     inputs: tuple[Magnitude, ...]
-    """The magnitudes of the floating-point inputs of the op at the site; in backward, of the op that shows it."""
+    """The magnitudes of the floating-point inputs of the op at the site; in backward, of the op at `shows`."""
     result: Magnitude
     """The magnitude of the non-finite result."""
     made: tuple[tuple[float, float], ...]
     """The largest and the smallest absolute result at the site, each as it is and in float32; empty in backward."""
     remedy: str
-    """The last line: rules that were tried and give finite results, other advice, or rules that were tried in vain."""
+    """The last printed line: rules that were tried and give finite results, other advice, or rules tried in vain."""
     skipped: bool = False
     """Whether a scaler skipped the step."""
 
@@ -89,7 +89,7 @@ def _of(site: Site) -> str:
 def find(
     step: StepCalls, values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_given: bool
 ) -> Finding:
-    """Return the finding for the call with the first non-finite result."""
+    """Return the finding for a call with a non-finite result."""
     advice = Advice(failing)
     if not is_nan_given and step.phase(failing) != STEP:
         advice = advise(step, failing)
@@ -119,7 +119,7 @@ def find(
 
 
 def _sizes(step: StepCalls, values: NonFinite, index: int, is_wide: bool) -> tuple[float, ...]:
-    """Return the largest and the smallest absolute result of a call, or nothing if the call cannot run again."""
+    """Return the largest and the smallest absolute result of a call, or () if the call cannot run again."""
     again = values.again([index], is_wide=is_wide)
     made = [] if again is None else [one for one in outputs(step, again, [index])[:1] if one.numel() > 0]
     return tuple(read_numbers([size for one in made for size in (largest(one), one.abs().min())]))

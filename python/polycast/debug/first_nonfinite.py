@@ -10,9 +10,9 @@ from torch import Tensor
 from polycast.debug.calls import FORWARD, STEP
 from polycast.debug.program_calls import Key, StepCalls, Values
 
-# These calls only read the shape of a tensor, print its value, or check it.
+# These calls do not count as readers: they use a tensor's shape, copy its value to Python, or check it.
 _NOT_READERS = ("_like", "::detach", "::item", "::_local_scalar_dense", "::isfinite", "::isnan", "::isinf")
-_UNWRITTEN = ("aten::empty", "aten::new_empty")  # torch.tensor writes into the result without a call
+_UNWRITTEN = ("aten::empty", "aten::new_empty")  # torch.tensor writes into an empty tensor without a call
 # These calls move values and compute none.
 _MOVERS = (
     "::copy_",
@@ -38,7 +38,7 @@ class Flow:
     calls: list[int] = field(default_factory=list)
     """Calls with non-finite results, and views."""
     borders: list[int] = field(default_factory=list)
-    """Calls with finite results."""
+    """Calls that read non-finite values and return finite ones."""
     ends: list[int] = field(default_factory=list)
     """Calls whose result is a weight, a gradient, or a result of the step."""
 
@@ -47,9 +47,9 @@ class NonFinite:
     """The non-finite values of a step.
 
     Args:
-        step: The calls.
+        step: The calls of the step.
         ends: The keys of weights and of gradients.
-        is_spoiled: Whether weights are non-finite because of an earlier step.
+        is_spoiled: Whether values from before the step may be non-finite because of a finding.
     """
 
     def __init__(self, step: StepCalls, ends: set[Key], is_spoiled: bool) -> None:
@@ -60,7 +60,7 @@ class NonFinite:
     def first(self) -> Iterator[tuple[int, bool]]:
         """Yield the calls that make infinities and NaNs from finite values, or NaNs from intended infinities.
 
-        The second value of each pair is whether an input has a NaN that none of these calls made.
+        The second value of each pair states whether an input has a NaN that no call of the step made.
         """
         followed: set[int] = set()
         made_here: set[int] = set()
@@ -69,7 +69,7 @@ class NonFinite:
             made = [output for output in call.outputs if not output.is_finite]
             if made and not call.has_non_finite_number:
                 given = [one for one in call.inputs if not self._is_finite(one.key, one.tensor, one.is_as_given)]
-                # An input that the call itself has overwritten no longer has the values that it was given with.
+                # An overwritten input, for example of an in-place call, no longer has its earlier values.
                 lost = [one for one in call.inputs if not one.is_as_given and one.key[0] not in made_here]
                 given = given or [
                     one
@@ -96,7 +96,7 @@ class NonFinite:
         return self._is_spoiled and not is_finite(tensor)
 
     def _write(self, index: int) -> None:
-        """Record which outputs of a call are finite; None for an output that must be computed."""
+        """Record which outputs of a call are finite. None stands for an output that is checked later."""
         call = self._step.calls[index]
         for output in call.outputs:
             if output.is_view or call.name.startswith(_UNWRITTEN):
@@ -118,20 +118,20 @@ class NonFinite:
         return known
 
     def _makes_nan(self, index: int, lost: Values | None = None) -> bool:
-        """Run a call again, with ones instead of overwritten inputs, and return whether it makes a NaN."""
+        """Return whether a call that runs again, with ones for the inputs in `lost`, makes a NaN or fails."""
         ones = {key: torch.ones_like(tensor) for key, tensor in (lost or {}).items()}
         values = self.again([index], given=ones)
         return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
 
     def again(self, indices: list[int], *, is_wide: bool = False, given: Values | None = None) -> Values | None:
-        """Run calls again, with values for overwritten inputs or with the calls that made them; None if it fails."""
+        """Run calls again, with `given` for overwritten inputs or with the calls that made them; None if it fails."""
         with contextlib.suppress(Exception), torch.no_grad():  # any exception means that a kernel rejects a dtype
             needed = indices if given else self._step.before(indices, 0)
             return self._step.run(needed, is_wide=is_wide, given=given)
         return None
 
     def is_exact(self, index: int) -> bool:
-        """Return whether a result is non-finite in float32 as well, such as the logarithm of 0."""
+        """Return whether the result of a call is non-finite in float32 as well, such as the logarithm of 0."""
         wide = self.again([index], is_wide=True)
         return wide is not None and not all(map(is_finite, outputs(self._step, wide, [index])))
 
@@ -158,12 +158,12 @@ class NonFinite:
         return {one.key[0] for one in self._step.calls[index].outputs if not one.is_finite}
 
     def _is_end(self, index: int) -> bool:
-        """Return whether a non-finite result is a weight, a gradient, an unread result, or within a step."""
+        """Return whether a call is in an optimizer's step, or has a non-finite weight, gradient or unread result."""
         step = self._step
         phase, made = step.phase(index), step.calls[index].outputs
         if phase == STEP or any(one.key in self._ends for one in made if not one.is_finite):
             return True
-        # Results other than a call's first one are for its backward.
+        # In forward, results of a call after the first one are for its backward.
         last = made[:1] if phase == FORWARD else made
         return any(not one.is_finite and not self._is_read(index, one.key[0]) for one in last)
 
@@ -172,15 +172,12 @@ class NonFinite:
         return any(not any(name in call.name for name in _NOT_READERS) for call in calls)
 
     def cures(self, flow: Flow) -> bool:
-        """Return whether the results of the step that the values reach are finite in float32."""
+        """Return whether the results of the step that a flow reaches are finite in float32."""
         wide = self.again([flow.start, *flow.calls], is_wide=True)
         return wide is not None and all(map(is_finite, outputs(self._step, wide, flow.ends)))
 
     def matters(self, flow: Flow) -> bool:
-        """Return whether finite results differ from the results in float32, for a step without a non-finite result.
-
-        Values that softmax maps to zero in both do not matter.
-        """
+        """Return whether a flow changes finite results, unlike infinities that softmax maps to zero."""
         indices = [flow.start, *flow.calls, *flow.borders]
         here, wide = self.again(indices), self.again(indices, is_wide=True)
         if here is None or wide is None or all(map(is_finite, outputs(self._step, here, [flow.start]))):
@@ -197,13 +194,13 @@ def is_finite(tensor: Tensor) -> bool:
 
 
 def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]:
-    """Return the outputs of calls that have floating-point values."""
+    """Return the floating-point outputs of calls."""
     keys = dict.fromkeys(output.key for index in indices for output in step.calls[index].outputs)
     return [values[key] for key in keys if values[key].is_floating_point()]
 
 
 def difference(one: Tensor, right: Tensor) -> float:
-    """Return the distance of a tensor from the right one, relative to its norm, over the finite elements."""
+    """Return the error of a tensor, relative to the norm of the right one, where the right one is finite."""
     right = right.double()
     known = right.isfinite()
     right = right.where(known, 0)

@@ -13,26 +13,26 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from polycast._extension import set_module
 
 OUTSIDE = -1
-# PyTorch warns that compiled modules ignore hooks of all modules. Calls of compiled code are not seen anyway.
+# PyTorch warns that compiled modules ignore global hooks. The observer does not record compiled code anyway.
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
 class _Stack(threading.local):
-    """The numbers of the modules whose forward a thread is in."""
+    """The numbers of the modules whose forward a thread runs."""
 
     def __init__(self) -> None:
         self.modules: list[int] = []
 
 
 class ModuleTracker:
-    """A tracker of the innermost module whose forward each thread is in; it names the modules.
+    """A tracker of the innermost module whose forward each thread runs, and of the names of modules.
 
-    With a model, the names are the names of its ``named_modules``. Without a model, an outermost module has the name
+    With a model, the names are those of its ``named_modules``. Without a model, an outermost module has the name
     of its class, such as "Net". A second instance is "Net#2", and a module inside is "Net.encoder.0".
 
-    The hooks are PyTorch's hooks of all modules, because hooks of one module change the program: PyTorch runs other
-    code for a module that has hooks, scripted modules accept none, and a copy of the module keeps them.
-    ``torch.utils.module_tracker`` does not report which module is the innermost, and hooks gradients.
+    We use PyTorch's global hooks, because hooks of a single module change the program: PyTorch runs other code for a
+    module with hooks, scripted modules accept none, and copies of the module inherit the hooks.
+    ``torch.utils.module_tracker`` does not report the innermost module, and hooks gradients.
     """
 
     def __init__(self, model: nn.Module | None) -> None:

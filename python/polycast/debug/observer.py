@@ -1,4 +1,4 @@
-"""The observer of trace, watch, compare and bisect: each call of a program that autocast intercepts."""
+"""The observer of trace, watch, compare and bisect, which records the calls that autocast intercepts."""
 
 import contextlib
 import os
@@ -16,21 +16,21 @@ from polycast.debug.module_tracker import ModuleTracker
 from polycast.policy.categories import UNLISTED
 from polycast.policy.rules import BUILT_IN, qualified, shown
 
-# A line of the program is in none of these folders.
+# The program's line for a call is in the innermost frame outside these folders.
 _LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1])]
 
 
 class Observer:
     """A recorder of the calls of a program that autocast intercepts.
 
-    It records this thread, and the threads in which PyTorch runs backward. No other code runs:
-    PyTorch reports the calls, and our kernels report the rules that they follow.
+    It records this thread, and the threads in which PyTorch runs backward. PyTorch reports the calls, and our kernels
+    report the rules that they follow.
 
     Args:
         tool: The name of the tool in errors. A process has one observer at a time.
-        model: Calls are named after its modules.
+        model: The model whose module names identify the calls.
         lines: Whether to record the program's line for each call.
-        limit: How many calls to record before they are taken.
+        limit: The largest number of calls between two calls of `take_calls`.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Observer:
 
 
 def _origin(name: str, rule: str, device: str) -> str:
-    """Return the origin of a rule that is not from a policy of a process, a region or a module."""
+    """Return the origin of a rule that is not from the policy of the process, a region or a module."""
     if rule in (UNLISTED, "stock"):
         return "" if rule == UNLISTED else "torch"
     note = _notes().get((name, devices.device_of(device)))

@@ -1,4 +1,4 @@
-"""The calls of a step of a program: the calls that made the inputs of a call, and a second run of calls."""
+"""The calls of a step: the calls that made the inputs of each call, and a way to run calls again."""
 
 import heapq
 from collections import defaultdict
@@ -15,11 +15,11 @@ from polycast.policy.rules import shown
 
 Key = tuple[int, int]
 Values = dict[Key, Tensor]
-Rule = tuple[str, str]  # a module and an op; the module "" is everything
+Rule = tuple[str, str]  # a module and an op; the module "" stands for the whole program
 # These calls write into their running statistics, although their schemas do not state it.
 _WRITERS = ("batch_norm", "instance_norm")
 CAST = "to"  # the op of a rule that removes the casts of the program itself
-# These calls cannot run again here, because other processes would have to make the same call.
+# These calls cannot run again, because other processes would have to repeat them as well.
 _COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
 _NO_NODE = 2**64 - 1  # the node of a call in backward that computes the gradient of no call
 _DEPTH = 8  # the number of earlier calls that are searched for the rule that sets a dtype
@@ -29,9 +29,9 @@ class StepCalls:
     """The calls of a step, in order.
 
     Args:
-        calls: The calls.
-        intercepted: The calls that autocast intercepted within them.
-        modules: The tracker that numbered their modules.
+        calls: All calls of the step.
+        intercepted: The calls that autocast intercepted within these calls.
+        modules: The tracker that numbered the modules.
     """
 
     def __init__(self, calls: Sequence[ProgramCall], intercepted: Sequence[Call], modules: ModuleTracker) -> None:
@@ -39,7 +39,7 @@ class StepCalls:
         self._intercepted = {call.order: call for call in intercepted}
         self._modules = modules
         self.readers: defaultdict[int, list[int]] = defaultdict(list)
-        """The calls that read from a memory."""
+        """The calls that read from a memory, by the address of the memory."""
         self._makers: list[list[tuple[int, ...]]] = []
         self._made: dict[Key, int] = {}
         self._written: defaultdict[int, list[int]] = defaultdict(list)
@@ -63,7 +63,7 @@ class StepCalls:
         return zip((given.key for given in self.calls[index].inputs), self._makers[index], strict=True)
 
     def inputs_as_given(self, index: int) -> Values | None:
-        """Return the inputs that a call was given; None if one was written since, and no copy has its values."""
+        """Return the inputs of a call as they were then; None if the program has overwritten one without a copy."""
         values: Values = {}
         for given, makers in zip(self.calls[index].inputs, self._makers[index], strict=True):
             tensor = given.tensor if given.is_as_given else None
@@ -92,13 +92,13 @@ class StepCalls:
         return BACKWARD if call.task >= 0 else STEP if call.in_step else FORWARD
 
     def module(self, index: int) -> str:
-        """Return the name of the module that made a call; in backward, of the module or the weight of its gradient."""
+        """Return the name of the module that made a call; in backward, of the module or weight of the gradient."""
         call = self.calls[index]
         if self.phase(index) != BACKWARD:
             return self._modules.name(call.module)
         if call.weight:
             return self._modules.weights.get(call.weight, "")
-        if call.function:  # its forward made calls with higher numbers
+        if call.function:  # the calls in its forward have nodes with higher numbers
             return next((self.module(one) for one in self._forward if self.calls[one].node > call.node), "")
         of = self.gradient_of(index)
         return "" if of is None else self.module(of)
@@ -108,7 +108,7 @@ class StepCalls:
         return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
 
     def gradient_of(self, index: int) -> int | None:
-        """Return the call whose gradient a call in backward computes: the last one that began before its node."""
+        """Return the call whose gradient a call in backward computes: the last call that began before its node."""
         node, found = self.calls[index].node, None
         if node == _NO_NODE or self.calls[index].function:
             return None
@@ -121,8 +121,8 @@ class StepCalls:
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
-        A call without a rule has the dtype of its inputs, so the calls that made these are searched. A cast by the
-        program has the dtype that it names, often the dtype of the last call with a rule before it.
+        In backward, a call without a rule has the dtype of its inputs, so the calls that made the inputs are searched.
+        In forward, it is often a cast to the dtype of the last call with a rule.
         """
         if next(self.rules(index), None) is not None:
             return index
@@ -140,12 +140,12 @@ class StepCalls:
         return any(one.is_ruled and any(dtype in LOWER for dtype in one.returned) for one in self.intercepted(index))
 
     def intercepted(self, index: int) -> list[Call]:
-        """Return the calls that autocast intercepted within a call, itself included."""
+        """Return the calls that autocast intercepted within a call, including the call itself."""
         call = self.calls[index]
         return [self._intercepted[order] for order in range(call.first, call.last) if order in self._intercepted]
 
     def is_lower(self, index: int) -> bool:
-        """Return whether a call in a region computes in a lower precision."""
+        """Return whether a call in a region reads, computes in or returns a lower precision."""
         call = self.calls[index]
         if not call.is_in_region:
             return False
@@ -154,14 +154,14 @@ class StepCalls:
         return any(dtype in LOWER for dtype in dtypes)
 
     def rules(self, index: int) -> Iterator[Rule]:
-        """Yield the rules under which a call may compute in float32: of its op, then of the ops that it runs."""
+        """Yield the rules that may make a call compute in float32: for its op, then for the ops that it runs."""
         is_computed = not self.op(index).startswith("new_") and not self.op(index).endswith("_like")
         if self.is_lower(index) and is_computed and not all(one.is_view for one in self.calls[index].outputs):
             ops = (self.op(index), *(one.op.partition(".")[0] for one in self.intercepted(index)))
             yield from ((self.module(index), op) for op in dict.fromkeys(ops) if _has_rule(op))
 
     def casts(self, index: int) -> Iterator[Rule]:
-        """Yield CAST and the module of a call that is a cast to a lower precision by the program itself."""
+        """Yield the module and CAST if a call is a cast to a lower precision by the program itself."""
         if is_cast(self.op(index)) and any(one.dtype in LOWER for one in self.calls[index].outputs):
             yield self.module(index), CAST
 
@@ -171,7 +171,7 @@ class StepCalls:
         return {maker for given, makers in pairs if given.tensor.is_floating_point() for maker in makers}
 
     def sender(self, index: int) -> int | None:
-        """Return the call that received an input of a call from another process, or None. It may be the call itself."""
+        """Return the call that received an input of a call from another process. It may be the call itself."""
         if self._communicates(index):
             return index
         for maker in self.makers(index):
@@ -185,10 +185,9 @@ class StepCalls:
         return self.calls[index].name.startswith(_COMMUNICATES)
 
     def before(self, starts: Iterable[int], count: int) -> list[int]:
-        """Return calls, and the nearest calls that made their inputs, in order.
+        """Return the starts and the nearest calls that made their inputs, `count` calls in all, in order.
 
-        There are more than `count` calls if an input was overwritten later, because the call that made it must run
-        again.
+        There are more calls if an input was overwritten later, because the call that made the input must run again.
         """
         needed = set(starts)
         heap = [-index for index in needed]
@@ -222,15 +221,15 @@ class StepCalls:
         """Run calls again, in order, and return the values of their outputs.
 
         Args:
-            indices: The calls.
-            rules: Ops that have the rule fp32 in a module. CAST omits the casts to a lower precision there.
-            is_wide: Whether everything is in float32, and nothing is cast.
-            given: Inputs by their keys, instead of the held inputs.
-            leaf: Applied to each floating-point input that none of the calls makes.
+            indices: The indices of the calls.
+            rules: The ops that have the rule fp32 in a module. CAST omits the program's casts to a lower precision.
+            is_wide: Whether to run all calls in float32, without casts.
+            given: Values by key, which replace the recorded inputs.
+            leaf: A function that is applied to each floating-point input that none of the calls makes.
 
         Raises:
-            RuntimeError: If a call communicates with other processes. A kernel may raise any exception for a dtype that
-                it rejects.
+            RuntimeError: If a call communicates with other processes.
+            Exception: If a kernel rejects a dtype.
         """
         values: Values = {}
         calls = [self.calls[index] for index in sorted(indices)]

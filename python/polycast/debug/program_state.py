@@ -12,7 +12,7 @@ from polycast import devices
 
 
 class ProgramState:
-    """A snapshot of the random state, and of a model's buffers and gradients: the tensors and copies of them."""
+    """A snapshot of the random state, and of a model's buffers and gradients."""
 
     def __init__(self, model: nn.Module | None) -> None:
         self._random = devices.random_state(), random.getstate()
@@ -30,7 +30,7 @@ class ProgramState:
         ]
 
     def check_weights(self) -> None:
-        """Raise a RuntimeError if a weight has been written since."""
+        """Raise a RuntimeError if a weight was written after the snapshot."""
         for weight, version, *_ in self._gradients:
             if weight._version != version:
                 raise RuntimeError(
@@ -40,7 +40,7 @@ class ProgramState:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Restore all values in the original tensors."""
+        """Restore the random state, and the values of buffers and gradients in their original tensors."""
         self._random[0]()
         random.setstate(self._random[1])
         if self._numpy_random is not None:
@@ -59,5 +59,5 @@ def _numpy_random() -> Any:
 
 
 def _has_values(tensor: Tensor) -> bool:
-    """Return whether a tensor has values yet, and can be written."""
+    """Return whether a tensor is initialized and can be written."""
     return not (is_lazy(tensor) or tensor.is_inference())

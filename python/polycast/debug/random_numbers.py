@@ -10,26 +10,26 @@ from polycast._extension import held_count
 from polycast.debug.tensor_stats import local
 from polycast.torch_internals import FakeTensor, OpOverload, TorchDispatchMode, is_only_traced, tree_leaves
 
-# These random ops do not return the numbers that they draw; they apply them to their inputs.
+# These random ops apply the numbers that they draw to their inputs, and do not return the numbers.
 _DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
 
 
 class RandomNumbers(TorchDispatchMode):
     """A dispatch mode that records the random numbers of a program's first run, and replays them in later runs.
 
-    The n-th call of an op with some shapes returns the numbers that the n-th such call of the first run drew.
+    Calls of two runs are paired by op, shape and order.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.supports_higher_order_operators = True  # they run unchanged
+        self.supports_higher_order_operators = True  # higher-order ops run unchanged
         self._drawn: dict[tuple[object, ...], list[Tensor]] = {}
         self._has_run = False
 
     def __enter__(self) -> "RandomNumbers":
         self._counts: Counter[tuple[object, ...]] = Counter()
         self.calls: defaultdict[int, bool] = defaultdict(bool)
-        """The calls of the program that draw, and whether their kernels drew numbers that cannot be replayed."""
+        """Whether a call drew numbers that cannot be replayed, by the index of each call that drew numbers."""
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -40,7 +40,7 @@ class RandomNumbers(TorchDispatchMode):
     def __torch_dispatch__(self, function: OpOverload, types: object, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
-        tags = getattr(function, "tags", ())  # a higher-order op has none
+        tags = getattr(function, "tags", ())  # a higher-order op has no tags
         if torch.Tag.nondeterministic_seeded in tags and not _has_no_values((args, kwargs)):
             self._visit(function, dict(zip(_names(function), args, strict=False)) | kwargs, result)
         return result
@@ -76,19 +76,19 @@ def _names(function: OpOverload) -> list[str]:
 
 
 def _draws(function: OpOverload, given: dict[str, Any]) -> bool:
-    """Return whether a call draws numbers that its kernel applies: dropout in training with p above 0."""
+    """Return whether a call draws numbers that its kernel applies, as dropout with p above 0 does in training."""
     drops = [given[name] for name in ("p", "dropout_p", "dropout") if name in given]
     is_on = given.get("train") is not False and given.get("training") is not False
     return is_on and any(drops or ["training" in given or function.namespace != "aten"])
 
 
 def _drop(given: dict[str, Any], output: Tensor, mask: Tensor, first: Tensor) -> None:
-    """Drop the elements of an output that the first run has dropped."""
+    """Drop exactly those elements of an output that the first run dropped."""
     dropped_first = given["input"] * first / max(1 - given["p"], torch.finfo(output.dtype).tiny)
-    # Elements that both runs keep, or both drop, have the rounding of the kernel.
+    # Elements with equal masks in both runs have the rounding of the kernel.
     output.copy_(torch.where(mask == first, output, dropped_first))
 
 
 def _has_no_values(arguments: Any) -> bool:
-    """Return whether a program is only traced: there are no values, and our ops would be added to its graph."""
+    """Return whether a program is only traced: it has no values, and its graph would include our ops."""
     return is_only_traced() or any(isinstance(leaf, FakeTensor) for leaf in tree_leaves(arguments))

@@ -25,21 +25,21 @@ Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
 
 @dataclass
 class Advice:
-    """The result of the search for a call whose result is non-finite."""
+    """The result of the search for rules with which a call is finite."""
 
     start: int
-    """The call; in backward, the call whose gradient it is."""
+    """The call; in backward, the call whose gradient is non-finite."""
     rules: tuple[Rule, ...] = ()
-    """Rules with which it is finite."""
+    """Rules with which the result of the call is finite."""
     tried: list[Rule] = field(default_factory=list)
     is_finite_wide: bool | None = None
-    """Whether it is finite in float32; None if it could not be run again."""
+    """Whether the result is finite in float32; None if the calls cannot run again."""
     culprit: int | None = None
-    """The first call that the rules are for."""
+    """The first call to which the rules apply."""
 
 
 def advise(step: StepCalls, failing: int) -> Advice:
-    """Search rules for a call in forward, or for the call whose gradient a call in backward computes."""
+    """Search for rules for a call in forward, or for the call whose gradient a call in backward computes."""
     of = step.gradient_of(failing) if step.phase(failing) != FORWARD else failing
     if of is None:
         return Advice(failing)
@@ -65,7 +65,7 @@ def _forward(step: StepCalls, failing: int) -> Trial:
 
 
 def _backward(step: StepCalls, failing: int) -> Trial:
-    """Return a trial of the gradients from the root of the backward down to the calls before a call."""
+    """Return a trial that computes the gradients of the trial's calls, from the root of the backward pass on."""
     task = step.calls[failing].task
     backward = [index for index, call in enumerate(step.calls) if call.task == task]
     roots = [root for index in backward if (root := step.gradient_of(index)) is not None]
@@ -132,7 +132,7 @@ def _finish(step: StepCalls, indices: Sequence[int], advice: Advice, rules: tupl
 def _candidates(
     step: StepCalls, indices: Sequence[int], error: Callable[[Sequence[Rule]], float]
 ) -> Iterator[tuple[Rule, ...]]:
-    """Yield rules to try, from the smallest change on: of one op in a module, of one op, of several ops; then casts."""
+    """Yield rules to try, the smallest change first: one op in a module, one op, several ops, and then casts."""
     narrow = list(dict.fromkeys(rule for index in reversed(indices) for rule in step.rules(index)))
     rules = list(dict.fromkeys(("", op) for _, op in narrow))
     yield from ((rule,) for rule in dict.fromkeys([*narrow, *rules]))
@@ -149,7 +149,7 @@ def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide:
 
 
 def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
-    """Return the first later call in forward that is non-finite under rules, and finite in float32."""
+    """Return the first later call in forward that is non-finite under rules; None if float32 does not help."""
     after = {start}
     for index in range(start + 1, len(step.calls)):
         if step.phase(index) == FORWARD and not after.isdisjoint(step.makers(index)):

@@ -2,17 +2,15 @@
 
 Note [How does the search find a smallest set?]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
-is bad: its last switch is a culprit. If the culprit is good by itself, it fails only together with others before it.
+is bad. Its last switch is a culprit. If the culprit is good by itself, it fails only together with others before it.
 The search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n switches
-therefore needs k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more runs for
-the same sets; no search needs fewer than log2(n).
+therefore needs about k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more runs
+for the same sets; no search needs fewer than log2(n).
 
-This assumes that more switches as in "bad" make nothing good again. If they do, or if a run cannot be tested, the
-result is still a set with which the program was bad. At the end the program runs once for each switch of the set,
-without this switch, so the set is minimal in every case.
-
-If a program fails at random, the search could name rules that are not at fault. So before a set is returned, the search
-runs the program again with the set, and again without each switch of the set.
+The search assumes that more switches as in "bad" never make a bad program good. If they do, or if a run cannot be
+tested, the result is still a set with which the program was bad. At the end the program runs without each switch of the
+set, so the set is minimal in every case. The search repeats these runs and a run with the set, because a program that
+fails at random gives false answers.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -27,11 +25,11 @@ def minimal_sets(switches: Sequence[S], is_bad: IsBad[S], likely: int = 0) -> It
 
     Args:
         switches: The switches; related ones are next to each other.
-        is_bad: Whether the program is bad when these switches are as in "bad" and all others as in "good". Its second
-            argument is the number of switches among which the next culprit is. If its third argument is true, the
-            result rests on the answer: the program runs again, and a different answer raises. The answer must be true
-            for all switches, and not be true for none.
-        likely: How many of the first switches are searched first.
+        is_bad: A function that returns whether the program is bad with these switches as in "bad" and all others as in
+            "good". Its second argument is the number of switches among which the next culprit is. If its third argument
+            is true, the result depends on the answer: the program runs again, and a different answer raises. The
+            program must be bad with all switches, and not bad with none.
+        likely: The number of switches at the front that are searched first.
     """
     left = [*switches]
     while left and is_bad(left, len(left), False):

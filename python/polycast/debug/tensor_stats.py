@@ -16,14 +16,14 @@ _MASK = -9e3
 
 
 class Magnitude(NamedTuple):
-    """The dtype of a tensor, and its largest absolute value: NaN if it has a NaN."""
+    """The dtype of a tensor, and its largest absolute value, which is NaN if the tensor has a NaN."""
 
     dtype: torch.dtype
     value: float
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Return whether a tensor has values, strided in memory of its own."""
+    """Return whether a tensor is strided and has values: no subclass, sparse, meta or nested tensor."""
     return (
         type(tensor) in (Tensor, nn.Parameter)
         and tensor.layout is torch.strided
@@ -39,7 +39,7 @@ def most(numbers: Sequence[float]) -> float:
 
 
 def read_numbers(scalars: list[Tensor]) -> list[float]:
-    """Return the numbers in tensors of one element each, in one copy from each device."""
+    """Return the values of one-element tensors, with one copy from each device."""
     numbers = dict[int, float]()
     for device in {scalar.device for scalar in scalars}:
         indices = [index for index, scalar in enumerate(scalars) if scalar.device == device]
@@ -50,7 +50,7 @@ def read_numbers(scalars: list[Tensor]) -> list[float]:
 
 
 def local(tensor: Tensor | None) -> Tensor | None:
-    """Return the values of a tensor in this process, dense; None if they cannot be read."""
+    """Return the part of a tensor in this process, as a dense real tensor; None if it cannot be read."""
     with contextlib.suppress(Exception):  # a subclass may raise any exception for an op that it does not support
         if tensor is None:
             return None
@@ -66,7 +66,7 @@ def local(tensor: Tensor | None) -> Tensor | None:
 def largest(tensor: Tensor) -> Tensor:
     """Return the largest absolute value of a tensor, NaN if it has a NaN, in float32 or float64.
 
-    It is 0 for a tensor that cannot be read, such as a tensor without memory.
+    The result is 0 for a tensor that cannot be read, such as a tensor without memory.
     """
     plain = local(tensor)
     if plain is None:
@@ -79,10 +79,10 @@ def largest(tensor: Tensor) -> Tensor:
 
 @torch.no_grad()
 def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | None:
-    """Return the error of each result relative to its norm, and these norms, on its device; None if the shapes differ.
+    """Return the error of each result relative to the norm of the expected one, and the norms; None if shapes differ.
 
-    An expected non-finite result is not an error; any other non-finite result is an infinite error. Elements that mask
-    others are not errors either: they are very negative in both results, and not all elements are.
+    An element that is non-finite as expected is not an error. Any other non-finite element is an infinite error.
+    Elements of masks are not errors: they are very negative in both results, while other elements are not.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None
@@ -103,7 +103,7 @@ def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | N
 def _norm(values: Tensor) -> Tensor:
     """Return the norm of values that may be too large to be squared."""
     wide = values if values.dtype is torch.float64 else values.float()
-    most = torch.linalg.vector_norm(wide, math.inf)  # XLA's amax() reduces nothing
+    most = torch.linalg.vector_norm(wide, math.inf)  # amax() does not reduce on XLA
     by = torch.where((most > 0) & most.isfinite(), most, 1)
     norm: Tensor = torch.linalg.vector_norm(wide / by) * by
     return norm

@@ -1,4 +1,4 @@
-"""A trace: the record of what autocast did to each call."""
+"""A trace: the rule and the casts of each call in a region."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ _NO_CALL = (
 
 
 class OpTotal(NamedTuple):
-    """The calls of an op under one rule, and the bytes that its casts read and write."""
+    """The calls of an op under one rule, and the bytes that their casts read and write."""
 
     op: str
     rule: str
@@ -31,25 +31,25 @@ class OpTotal(NamedTuple):
 
 
 class OpTotals(tuple[OpTotal, ...]):
-    """Rows that print as a table."""
+    """A tuple of `OpTotal` rows, which prints as a table."""
 
     def __str__(self) -> str:
         head = ("op", "rule", "calls", "casts", "reused", "bytes cast")
         return "\n".join(lines_of([head, *((*map(str, row[:5]), _bytes(row.bytes)) for row in self)]))
 
 
-class trace:  # noqa: N801 - is used as a function is, as torch.autocast
-    """Record each call of an op inside a region, in this thread: where, by which rule, and which casts.
+class trace:  # noqa: N801 - lower case, like torch.autocast
+    """A context manager that records the module, the rule and the casts of each call in a region.
 
-    A trace runs nothing but the program, so no result and no random number changes. It does not see calls in code that
-    torch.compile has compiled, nor calls without a floating-point tensor. It may be entered and left in different
-    threads: it records the thread that entered it.
+    A trace changes no result and no random number. It does not record calls in code that torch.compile has compiled,
+    nor calls without a floating-point tensor. It records the thread that enters it, and the threads in which PyTorch
+    runs the backward of this thread. Any thread may leave it.
 
     Args:
-        model: Calls are named after its modules. Without it they are named after the class of the outermost module that
-            is called, and the names within that module.
-        lines: Whether to record the line of the program for each call, which is slower.
-        limit: How many calls to record, one or more. If there are more, the printed trace states that.
+        model: The model whose module names identify the calls. Without a model, names begin with the class of the
+            outermost module, as in "Net.encoder.0".
+        lines: Whether to record the program's line for each call, which is slower.
+        limit: The largest number of calls to record. If the program makes more calls, the printed trace states it.
 
     Raises:
         TypeError: If the model is not a module.
@@ -101,7 +101,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         return self._calls
 
     def __str__(self) -> str:
-        """Return the calls by op, or why there are none."""
+        """Return the totals by op, or the possible reasons for a trace without calls."""
         if self._calls is None:
             return repr(self)
         lines = [str(self.by_op())] if self.calls else [_NO_CALL]
@@ -112,13 +112,13 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         return "\n".join(lines)
 
     def table(self, calls: Iterable[Call] | None = None) -> str:
-        """Return a line for each call, or for some calls, as in ``t.table(call for call in t.calls if call.casts)``."""
+        """Return a line for each call, or only for these calls: ``t.table(call for call in t.calls if call.casts)``."""
         head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
         rows = map(self._cells, self.calls if calls is None else calls)
         return "\n".join(lines_of([head + ("line",) * self._lines, *rows]))
 
     def by_module(self) -> str:
-        """Return a line for each op with a rule in each module, or several if its calls had different dtypes."""
+        """Return a line for each op with a rule in each module, or several lines if the dtypes of its calls differ."""
         groups: dict[tuple[str, ...], list[Call]] = {}
         for call in self.calls:
             if call.is_ruled:
@@ -141,7 +141,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         return (*cells, call.source) if self._lines else cells
 
     def by_op(self) -> OpTotals:
-        """Return the calls of each op under each rule, the most bytes first, then the most calls."""
+        """Return the totals of each op under each rule, sorted by bytes, then by calls, the largest first."""
         groups: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
         for call in self.calls:
             groups[call.op, call.rule].append(call)
@@ -154,7 +154,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
 
 def _in_order(dtypes: Sequence[torch.dtype]) -> str:
-    """Return the names of dtypes in order; "2 float32" stands for two in a row."""
+    """Return the names of dtypes in order. "2 float32" stands for two consecutive ones."""
     groups = [(dtype, len(list(group))) for dtype, group in groupby(map(dtype_name, dtypes))]
     return ", ".join(dtype if count == 1 else f"{count} {dtype}" for dtype, count in groups)
 
@@ -164,7 +164,7 @@ def _once_each(dtypes: Sequence[torch.dtype]) -> str:
 
 
 def _bytes(count: float) -> str:
-    """Return a number of bytes in its largest unit."""
+    """Return a number of bytes with a unit, as in "1.5 MB"."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -35,12 +35,12 @@ from polycast.torch_internals import disabled, without_dispatch_modes
 
 _MOST = 8  # the most findings of a step
 _LOST = 0.5  # a gradient with a larger share of lost elements is reported
-_LOSSY_STEPS = 3  # the number of such steps before a gradient is reported
-_PATIENCE = 16  # a scaler's first scale is 2**16; after so many skipped steps in a row the scale is not to blame
+_LOSSY_STEPS = 3  # a gradient is reported after this many steps with lost elements
+_PATIENCE = 16  # a scaler's first scale is 2**16, which more skipped steps in a row would halve to below 1
 
 
 class Flushed(NamedTuple):
-    """A parameter most of whose gradient underflows to zero in float16, and the share of the gradient."""
+    """A parameter most of whose gradient underflows to zero in float16, and the share of zeros in the gradient."""
 
     step: int
     name: str
@@ -51,29 +51,30 @@ class Flushed(NamedTuple):
         return f"step {self.step}: {lost}: use a GradScaler, or raise its init_scale"
 
 
-class watch:  # noqa: N801 - is used as a function is, as torch.autocast
-    """Find the ops, in forward, backward or a step, that make infinities and NaNs, and rules that avoid them.
+class watch:  # noqa: N801 - lower case, like torch.autocast
+    """A context manager that finds the ops which make infinities and NaNs, and rules that avoid them.
 
-    The watch holds the inputs of the calls of a step, which can use twice the memory of its activations. Before a step
-    writes the weights, the watch searches for the first call whose result is non-finite. It runs earlier calls again,
-    to find the call that loses the number, and a rule that avoids the loss. A rule is printed only if it was tried.
+    The ops may be in forward, backward or the optimizer's step. The watch stores references to the inputs of all calls
+    of a step, which can double the memory. Before a step writes the weights, the watch searches for the first call
+    whose result is non-finite. It runs earlier calls again, to find the call that loses the number, and a rule that
+    avoids the loss. It tries each rule before it prints the rule.
 
-    A step that a scaler skips because of an overflow in backward is not a finding, unless it skips 16 steps in a row.
+    An overflow in backward is not a finding if a scaler skips the step, unless it skips more than 16 steps in a row.
     Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
     result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, such as ``log(0)``, are
-    findings only if a result, a gradient or a weight is non-finite. Compiled code is not seen.
+    findings only if a result, a gradient or a weight is non-finite. Compiled code is not watched.
 
     Args:
-        model: Calls are named after its modules.
-        optimizer: Its step ends a step of the watch. Without an optimizer, the step of any optimizer ends it, or code
-            that writes the model's weights. Without gradients, each run of the model is a step.
+        model: The model whose module names identify the calls.
+        optimizer: The optimizer whose step ends a step of the watch. Without an optimizer, the step of any optimizer
+            ends it, or code that writes the model's weights. Without gradients, each run of the model is a step.
 
     Attributes:
-        findings: In the order of the calls. Values that follow from a finding, in later steps as well, are not
-            findings.
-        steps: How many steps have ended.
-        ops: How many calls of these steps were checked.
-        flushed: Parameters most of whose gradient underflows to zero in float16, in several steps.
+        findings: The findings, in the order of the calls. A value that follows from a finding is not another finding,
+            even in a later step.
+        steps: The number of steps that have ended.
+        ops: The number of checked calls.
+        flushed: The parameters most of whose gradient underflows to zero in float16, in three or more steps.
 
     ``print(w)`` shows the findings. If the block ends with an exception, a warning lists them.
 
@@ -102,7 +103,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
-        self._optimizers = 0  # the number of optimizers whose step runs
+        self._optimizers = 0  # the number of optimizers whose step is running
         self._checked = 0  # the number of held calls that were checked
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # the findings of the current step
@@ -166,7 +167,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             self._end_step()
 
     def _before_write(self, found_inf: Tensor | None) -> None:
-        """End a step before the program writes a weight, or as a scaler updates its scale after a skipped step."""
+        """End a step before the program writes a weight, or when a scaler updates its scale after a skipped step."""
         is_skipped = found_inf is not None and found_inf.item() > 0
         if (found_inf is None or is_skipped) and any(call.task >= 0 for call in held_calls()[self._checked :]):
             self._end_step(is_skipped)
@@ -195,7 +196,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
 
     @contextlib.contextmanager
     def _step(self) -> Iterator[tuple[StepCalls, NonFinite]]:
-        """Return the calls of the current step, and restore the random state afterwards."""
+        """Yield the calls of the current step and its non-finite values, and restore the random state afterwards."""
         self._intercepted += self._observer.take_calls()
         step = StepCalls(held_calls(), self._intercepted, self._observer.modules)
         restore_random_state = devices.random_state()
@@ -216,7 +217,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
             causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
             found = causes or found
-        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # its gradients follow
+        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # gradients follow from it
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
         has_scaler = any("non_finite" in call.name or "unscale" in call.name for call in step.calls)
         for flow, is_nan_given, is_exact in found:
@@ -226,7 +227,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
                 self._overflowing = self._overflowing or make
             else:
                 finding = make()
-                if finding.remedy not in [one.remedy for one in self._pending]:  # the same rule avoids both
+                if finding.remedy not in [one.remedy for one in self._pending]:  # one rule avoids both findings
                     self._pending.append(finding)
 
     def _weights_and_gradients(self) -> Iterator[Tensor]:
@@ -255,7 +256,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
 
 
 def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:
-    """Yield each parameter most of whose gradient is zero, but not in float32, and the share of its zeros."""
+    """Yield each parameter most of whose gradient is zero, but not in float32, and the share of zeros."""
     found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     grads = {name: grad for name, grad in found.items() if grad.layout is torch.strided and grad.numel() > 0}
     backward = [index for index in range(len(step.calls)) if step.phase(index) == BACKWARD]

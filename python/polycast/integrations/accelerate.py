@@ -14,14 +14,15 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
     Without the call, Accelerate silently runs ``fp16`` on the CPU in float32.
 
     Accelerate's schedulers do not advance in a skipped step, which Accelerate detects by checking whether
-    ``optimizer.step`` was called. Therefore ``skip_on_host`` is true by default, which costs one sync in each step.
-    With ``skip_on_host=False`` no step syncs; use :class:`polycast.SkipAwareLR` as the schedule. Accelerate replaces
-    the optimizer's ``step``, so gradients are unscaled in place before the step, as in stock PyTorch.
+    ``optimizer.step`` was called. Therefore ``skip_on_host`` is true by default, which costs one device sync in each
+    step. With ``skip_on_host=False`` no step syncs; use :class:`polycast.SkipAwareLR` as the schedule. Accelerate
+    replaces the optimizer's ``step``, so gradients are unscaled in place before the step, as in stock PyTorch.
 
     Args:
-        accelerator: An accelerator that has not prepared an optimizer yet, because ``prepare`` passes on the scaler.
-        scaler_options: Options of :class:`polycast.GradScaler`; the device is the accelerator's. They override the
-            options of a ``GradScalerKwargs`` among the accelerator's ``kwargs_handlers``.
+        accelerator: An accelerator that has not prepared an optimizer, because ``prepare`` gives the scaler to
+            optimizers.
+        scaler_options: Options of :class:`polycast.GradScaler`, except for the device. They override the options of a
+            ``GradScalerKwargs`` among the accelerator's ``kwargs_handlers``.
 
     Returns:
         The scaler. It is also ``accelerator.scaler``, and ``accelerator.save_state`` saves it.
@@ -43,15 +44,13 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
         >>> optimizer.step()
         >>> optimizer.step_was_skipped
         False
-
-    Source: the documentation of ``accelerate.Accelerator``.
     """
     if accelerator.mixed_precision != "fp16":
         raise ValueError(
             f"accelerator: expected mixed_precision='fp16', got {accelerator.mixed_precision!r}; do not call use() for "
             "a precision that needs no gradient scaler"
         )
-    if accelerator._optimizers:  # private; a prepared optimizer would step with scaled gradients
+    if accelerator._optimizers:  # a prepared optimizer would step with scaled gradients
         raise RuntimeError("accelerator: expected no prepared optimizer; call use() before prepare()")
     handler = accelerator.scaler_handler
     options = {"skip_on_host": True} | (handler.to_kwargs() if handler is not None else {}) | scaler_options

@@ -10,7 +10,7 @@ from polycast.region import autocast
 from polycast.scaler.grad_scaler import GradScaler
 from polycast.scope.contexts import Region
 
-# The package has two names, with separate classes. A trainer accepts only plugins of its own package.
+# Lightning has two packages with separate classes. A trainer accepts only plugins of its own package.
 _is_older = "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules
 _LIGHTNING = "pytorch_lightning" if _is_older else "lightning.pytorch"
 GradClipAlgorithmType: Any = import_module(f"{_LIGHTNING}.utilities").GradClipAlgorithmType
@@ -20,13 +20,12 @@ MixedPrecision: Any = import_module(f"{_LIGHTNING}.plugins.precision").MixedPrec
 class Precision(MixedPrecision):  # type: ignore[misc]
     """A precision plugin with our scaler and regions: ``Trainer(plugins=Precision("16-mixed", "cpu"))``.
 
-    With ``gradient_clip_val``, a sync-free optimizer clips inside its step and writes no gradient. Lightning's own
-    plugin raises instead for optimizers that unscale in their step. ``on_before_optimizer_step`` sees gradients that
-    are unscaled and not clipped, as Lightning documents.
+    With ``gradient_clip_val``, a sync-free optimizer clips inside its step and does not write the gradients, whereas
+    Lightning's own plugin raises for optimizers that unscale in their step. ``on_before_optimizer_step`` receives
+    gradients that are unscaled and not clipped, as Lightning documents.
 
-    Lightning advances its schedulers with each batch, even if the step is skipped. For a schedule that does not advance
-    in skipped steps, return a :class:`polycast.SkipAwareLR` over ``self.trainer.precision_plugin.scaler`` from
-    ``configure_optimizers``.
+    Lightning's schedulers advance even if a step is skipped. For a schedule that does not, return a
+    :class:`polycast.SkipAwareLR` over ``self.trainer.precision_plugin.scaler`` from ``configure_optimizers``.
 
     Args:
         precision: "16-mixed" or "bf16-mixed".
@@ -35,7 +34,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
 
     Raises:
         TypeError: If the precision is "bf16-mixed" and there are options of a scaler.
-        ValueError: If the precision is neither, or the scaler rejects an option.
+        ValueError: If the precision has another value, or the scaler rejects an option.
 
     Example:
         >>> from polycast.integrations.lightning import Precision
@@ -43,8 +42,6 @@ class Precision(MixedPrecision):  # type: ignore[misc]
         1024.0
 
     If only ``pytorch_lightning`` is imported before this module, the plugin is for that package.
-
-    Source: the documentation of ``lightning.pytorch.plugins.precision.MixedPrecision``.
     """
 
     def __init__(self, precision: Literal["16-mixed", "bf16-mixed"], device: str, **scaler_options: Any) -> None:
@@ -59,12 +56,12 @@ class Precision(MixedPrecision):  # type: ignore[misc]
         clip_val: float = 0.0,
         gradient_clip_algorithm: Any = GradClipAlgorithmType.NORM,
     ) -> None:
-        """Clip the norm inside the step. Without a scaler, or to clip values, Lightning clips in place."""
+        """Clip the norm inside the step. Without a scaler, or to clip by value, Lightning clips in place."""
         if clip_val > 0 and self.scaler is not None and gradient_clip_algorithm == GradClipAlgorithmType.NORM:
             self.scaler.clip_grad_norm(optimizer, clip_val)
         else:
             super().clip_gradients(optimizer, clip_val, gradient_clip_algorithm)
 
     def autocast_context_manager(self) -> Region:
-        """Return our region. Lightning disables the cast cache of PyTorch's region, which is not needed for ours."""
+        """Return our region. Lightning disables the cast cache of PyTorch's region, which our region does not need."""
         return autocast(self.device, torch.float16 if self.precision == "16-mixed" else torch.bfloat16)

@@ -11,7 +11,7 @@ from polycast.scaler.grad_scaler import GradScaler
 class NativeScaler(timm.utils.NativeScaler):  # type: ignore[misc]
     """A ``timm.utils.NativeScaler`` with our scaler. Import it instead of timm's.
 
-    It scales, clips in each of timm's modes, steps and saves like timm's. Checkpoints load in both directions.
+    It scales, clips in each of timm's modes, steps and saves like timm's. Each scaler loads the other's checkpoints.
 
     Args:
         device: The device type, which timm's scripts pass. None uses the device of the first loss.
@@ -29,8 +29,6 @@ class NativeScaler(timm.utils.NativeScaler):  # type: ignore[misc]
         >>> loss_scaler(loss, optimizer, clip_grad=1.0, parameters=model.parameters())
         >>> loss_scaler.state_dict()["scale"]
         1024.0
-
-    Source: the code of ``timm.utils.NativeScaler``.
     """
 
     def __init__(self, device: str | torch.device | None = None, **scaler_options: Any) -> None:

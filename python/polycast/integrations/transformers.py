@@ -7,18 +7,16 @@ from polycast.scaler.grad_scaler import GradScaler
 
 
 class ScalerMixin:
-    """A base class with which a trainer uses our scaler for ``fp16=True``. List it before ``transformers.Trainer``.
+    """A mixin that sets our scaler in a trainer with ``fp16=True``. List it before ``transformers.Trainer``.
 
-    As with its own scaler, the trainer clips, skips steps and their schedule, and saves the scale. ``bf16=True`` needs
-    neither a scaler nor the mixin: ``import polycast`` is enough. An optimizer of :mod:`polycast.syncfree` is optional.
+    The trainer clips, skips steps without advancing the schedule, and saves the scale, as with its own scaler.
+    ``bf16=True`` needs no mixin: ``import polycast`` is enough. An optimizer of :mod:`polycast.syncfree` is optional.
 
     Example:
         >>> import transformers
         >>> from polycast.integrations.transformers import ScalerMixin
         >>> class Trainer(ScalerMixin, transformers.Trainer):
         ...     scaler_options = {"init_scale": 2.0**10}
-
-    Source: the documentation of ``transformers.Trainer``.
     """
 
     #: Options of :class:`polycast.GradScaler`, as :func:`polycast.integrations.accelerate.use` accepts them.

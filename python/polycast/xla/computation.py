@@ -1,6 +1,6 @@
-"""XLA computations over whole lists of tensors. Each is built once and called lazily; results are written in place.
+"""XLA computations over whole lists of tensors, built once and called lazily. Results are written in place.
 
-torch_xla traces every operator into nodes of a graph, which takes host time in each step. A user computation is a
+torch_xla traces every operator into nodes of a graph, which costs host time in each step. A user computation is a
 single node for any number of tensors.
 """
 
@@ -24,7 +24,7 @@ from polycast.xla.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
-# A program has few computations, because torch_xla compiles a graph for each. Each takes a few kilobytes.
+# This cache has no limit, because a program has few computations, of a few kilobytes each.
 _computations: dict[Hashable, Any] = {}
 _KIND_OF_INPUT = attrgetter("dtype", "shape")
 # If this key is excluded, torch_xla returns tensors without the wrapper of functionalization, as write_back requires.
@@ -32,7 +32,7 @@ _FUNCTIONALIZE = DispatchKeySet(DispatchKey.Functionalize)
 
 
 def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequence[Tensor]) -> list[Tensor]:
-    """Compute ``build`` over both lists. Store the first results in the written tensors and return the others."""
+    """Compute ``build`` over both lists, store the first results in the written tensors, and return the others."""
     with exclude_keys(_FUNCTIONALIZE):
         results = call(kind, build, [*written, *read])
     further = results[len(written) :]
@@ -46,17 +46,16 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
     Args:
         kind: A key that distinguishes this computation from others over the same shapes. It must not depend on values.
         build: A function that accepts the inputs as ops and returns one or more results.
-        inputs: Tensors on one XLA device. Those to be overwritten come first, in the order of the results.
+        inputs: Tensors on one XLA device. Tensors to be overwritten come first, in the order of the results.
 
     Returns:
-        The results. The device computes them at the next step marker.
+        The results, which the device computes at the next step marker.
     """
     import torch_xla
     from torch_xla.core import xla_builder
 
     # torch_xla numbers the inputs of a node from the last to the first, and XLA gives each result the first free buffer
-    # of its size. In this order each result gets the buffer of its old value. In any other order every tensor is copied
-    # twice.
+    # of its size. In reverse order each result gets the buffer of its old value. Otherwise each tensor is copied twice.
     inputs = inputs[::-1]
     key = (kind, *map(_KIND_OF_INPUT, inputs))
     if key not in _computations:
@@ -72,10 +71,10 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
 
 @lru_cache(maxsize=4096)
 def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> Tensor:  # noqa: ARG001
-    """Return a float64 vector of the values on the device. It is cached, so the same values are uploaded once.
+    """Return a float64 vector of the values on the device. The vector is cached, so equal values are uploaded once.
 
-    It is a vector because torch_xla compiles scalars such as 0 and 1 into the graph, and recompiles for each value.
-    Each owner has its own vector, because the graph would change if two owners shared a vector and later did not.
+    The result is not a scalar, because torch_xla compiles scalars such as 0 and 1 into the graph, and recompiles for
+    each value. Each owner has its own vector, because a graph would change when two owners stop sharing a vector.
     """
     return torch.tensor(values, dtype=torch.float64).to(device)
 

@@ -1,4 +1,4 @@
-"""The operators of polycast on XLA. Each call is one computation over all its tensors, and never syncs."""
+"""The operators of polycast on XLA. Each call is one computation over all its tensors, without a device sync."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
@@ -18,11 +18,11 @@ Tensors: TypeAlias = list[Tensor]
 
 
 def register(library: Library) -> None:
-    """Register the operators' kernels for XLA in a library. They require torch_xla when they are called.
+    """Register the operators' kernels for XLA in a library. The kernels import torch_xla when they are called.
 
     Functionalization wraps all XLA tensors, and raises for an operator that writes and is not an ATen operator.
-    Therefore such operators are registered above it, on the key of autograd. Fake tensors have that key as well, and
-    their calls are redispatched.
+    Therefore operators that write are registered above functionalization, on the autograd key. Fake tensors have this
+    key as well, and their calls are redispatched.
     """
     for pure in (find_non_finite, norm):
         library.impl(pure.__name__, pure, "XLA")  # type: ignore[no-untyped-call]
@@ -65,7 +65,7 @@ def _step(
     op: str, arithmetic: Adam | SGD, lists: Sequence[Tensors], numbers: tuple[float, ...],
     *, lr: Tensor, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
 ) -> None:  # fmt: skip
-    """Update the tensors of all lists except the second one, which are the gradients."""
+    """Update the tensors of all lists except the second one, which has the gradients."""
     optional = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef}
     check_arguments(op, lists, [lr, *optional.values()])
     tensors = list(filter(len, lists))
@@ -73,7 +73,7 @@ def _step(
         return
     device = tensors[0][0].device
     scalars = {name: on_device(device, tensor) for name, tensor in optional.items() if tensor is not None}
-    is_input = lr.device.type == "xla"  # then lr is an input of its own, and its element of the vector is not used
+    is_input = lr.device.type == "xla"  # then lr is a separate input, and the element for it in the vector is not used
     scalars.update({"lr": lr} if is_input else {})
     vector = upload((0.0 if is_input else float(lr.item()), *numbers), device, id(tensors[0][0]))
     params, grads, *states = tensors
@@ -93,16 +93,16 @@ def _step(
 
 
 def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
-    """Return 1 if any tensor has an inf or NaN, otherwise 0, and a vector of the same for each tensor, in float32."""
+    """Return a float32 flag that is 1 if any tensor has an inf or NaN, and a vector with the flag of each tensor."""
     check_arguments("find_non_finite", [tensors], [])
     found_inf, non_finite = call("find_non_finite", non_finite_flags, tensors)
     return found_inf, non_finite
 
 
 def norm(tensors: Tensors, norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all tensors as one vector, in float64 if any tensor is, and the results of find_non_finite.
+    """Return the norm of all tensors as one vector, and the results of find_non_finite.
 
-    The norm does not overflow if its value is finite.
+    The norm is in float64 if any tensor is, otherwise in float32. It does not overflow if its value is finite.
     """
     check_arguments("norm", [tensors], [])
     check_norm_type(norm_type)

@@ -36,7 +36,7 @@ def all_finite(op: Op) -> Op:
 
 
 def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
-    """Return 1 if any op has an inf or NaN, otherwise 0, and a vector of the same for each op, in float32."""
+    """Return a float32 flag that is 1 if any op has an inf or NaN, and a vector with the flag of each op."""
     finite = concatenated([all_finite(op) for op in ops])
     every = reduced(finite, True, lambda a, b: a & b)
     return [(op != op.scalar_like(True)).cast("f32") for op in (every, finite)]
@@ -48,7 +48,7 @@ def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
     Sums are in float64. If they could overflow, all elements are first divided by the largest one.
 
     Args:
-        ops: The ops whose elements have one norm together.
+        ops: The ops whose elements form one vector.
         norm_type: A positive number, or infinity.
     """
     dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
@@ -65,7 +65,7 @@ def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
     return (_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor).cast(dtype)
 
 
-# The fourth power of a float32 value, also of a subnormal one, is a normal float64 value.
+# The fourth power of a float32 value, even of a subnormal one, is a normal float64 value.
 _SAFE_NORM = 4.0
 
 
