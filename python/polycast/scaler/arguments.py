@@ -1,4 +1,4 @@
-"""A check of a gradient scaler's numbers, because PyTorch accepts numbers with which training cannot continue."""
+"""A check of a gradient scaler's numbers. PyTorch accepts numbers with which training cannot continue."""
 
 import math
 from numbers import Real
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def check_number(name: str, value: Any, above: float = -math.inf) -> float:
-    """Return a finite number, or a tensor of one, as a float."""
+    """Return a number or a one-element tensor as a float, if it is finite and above a bound."""
     if not isinstance(value, (Real, Tensor)):
         raise TypeError(f"{name}: expected a number, got {value!r:.60}")
     if not above < float(value) < math.inf:

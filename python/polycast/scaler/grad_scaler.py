@@ -1,4 +1,4 @@
-"""``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers."""
+"""A ``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers."""
 
 import weakref
 from collections import defaultdict
@@ -27,15 +27,15 @@ from polycast.torch_internals import OptState, disabled, fresh_optimizer_state
 
 
 class GradScaler(TorchGradScaler):
-    """A ``torch.amp.GradScaler`` for every device, without device syncs.
+    """A ``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers.
 
-    With an optimizer of :mod:`polycast.syncfree` a step never syncs: one pass checks the gradients, and the step
-    unscales, clips and skips on the device.
+    With an optimizer of :mod:`polycast.syncfree`, one pass checks the gradients, and the step unscales, clips and skips
+    on the device.
 
     ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients, and ``update`` sets the scale. If a gradient
     that was checked since the last update was non-finite, ``update`` multiplies the scale by ``backoff_factor``, down
-    to ``min_scale``. After ``growth_interval`` other updates in a row it multiplies the scale by ``growth_factor``, up
-    to ``max_scale``, and never to infinity. Call ``update`` after every batch, including batches that you skip.
+    to ``min_scale``. After ``growth_interval`` consecutive updates without one, ``update`` multiplies the scale by
+    ``growth_factor``, up to ``max_scale``, and never to infinity. Call ``update`` after each batch, run or skipped.
 
     Args:
         device: A device type such as "cpu", "cuda" or "xla", or a ``torch.device``. None selects the device of the
@@ -46,13 +46,13 @@ class GradScaler(TorchGradScaler):
         backoff_factor: The factor by which the scale shrinks, below 1.
         growth_interval: The number of consecutive updates without a non-finite gradient after which the scale grows.
         enabled: Whether the scaler has an effect. If False, ``scale`` returns its argument and ``step`` always steps.
-        min_scale: The lowest scale, at least the smallest normal number of float32.
+        min_scale: The lowest scale. The scale never falls below the smallest normal number of float32.
         max_scale: The highest scale.
         skip_on_host: Whether to read ``found_inf`` once in each step, and to skip without a call of ``optimizer.step``.
-            Trainers that check whether ``optimizer.step`` was called need this.
-        process_group: The ranks that skip steps together. Shards that are not DTensors and the stages of a pipeline
-            need it; without it each rank skips on its own, as in PyTorch. DTensors do not need it, and for the shards
-            of FSDP1 the default is all ranks.
+            Set it for trainers that check whether ``optimizer.step`` was called.
+        process_group: The ranks that skip steps together. Pass it for shards that are not DTensors, and for the stages
+            of a pipeline, where by default each rank skips on its own, as in PyTorch. The ranks of DTensors skip
+            together without it, and for the shards of FSDP1 the default is all ranks.
 
     Raises:
         ValueError: If ``init_scale`` is not finite or not within the bounds, or PyTorch has no such device.
@@ -104,7 +104,7 @@ class GradScaler(TorchGradScaler):
         """Divide the gradients of an optimizer by the scale, in place, as ``torch.amp.GradScaler.unscale_`` does.
 
         Raises:
-            RuntimeError: As in PyTorch, if it was called or the optimizer was stepped since the last ``update``.
+            RuntimeError: As in PyTorch, if this method was called or the optimizer stepped since the last ``update``.
             ValueError: As in PyTorch, if a gradient is float16.
         """
         if self._enabled:
@@ -115,9 +115,9 @@ class GradScaler(TorchGradScaler):
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Clip the total norm of an optimizer's gradients in its next step, and return the norm.
 
-        This does not change ``.grad``, hence the name without an underscore: one pass computes the norm and checks the
-        gradients, and ``step`` multiplies them. Call it once before each step, before or after ``unscale_``. A disabled
-        scaler calls ``torch.nn.utils.clip_grad_norm_``, which clips in place.
+        This method does not change ``.grad``, hence the name without an underscore: one pass computes the norm and
+        checks the gradients, and ``step`` clips them. Call this method once before each step, before or after
+        ``unscale_``. A disabled scaler calls ``torch.nn.utils.clip_grad_norm_``, which clips in place.
 
         Args:
             optimizer: The optimizer to clip.
@@ -153,10 +153,10 @@ class GradScaler(TorchGradScaler):
         Sync-free optimizers, and PyTorch's fused ones, skip on the device. For any other optimizer, ``found_inf`` is
         read once.
 
-        A sync-free optimizer unscales and clips as it reads the gradients, so ``.grad`` remains scaled. For other
-        optimizers ``.grad`` is first unscaled and clipped in place, as in PyTorch. This also applies if your own code
-        could see the gradients within a sync-free step: a step hook, or a ``step`` that another class or a wrapper
-        defines.
+        A sync-free optimizer unscales and clips while it reads the gradients, so ``.grad`` remains scaled. PyTorch's
+        fused optimizers unscale by themselves unless you clip. For other optimizers ``.grad`` is first unscaled and
+        clipped in place, and also if your own code could see the gradients within a sync-free step: a step hook, or a
+        ``step`` that another class or a wrapper defines.
 
         Args:
             optimizer: The optimizer to step.
@@ -213,8 +213,8 @@ class GradScaler(TorchGradScaler):
         """Set the scale for the next iteration, to ``new_scale`` if given.
 
         Args:
-            new_scale: A positive, finite number, or a tensor with one element. None applies the rule of
-                :class:`GradScaler`.
+            new_scale: A positive, finite number, or a tensor with one element. With None, the scale shrinks or grows as
+                :class:`GradScaler` describes.
 
         Raises:
             AssertionError: As in PyTorch, if nothing was scaled, or no gradient was checked.
@@ -255,8 +255,8 @@ class GradScaler(TorchGradScaler):
     def non_finite(self, optimizer: Optimizer) -> list[str]:
         """Return the names of the parameters whose gradients were non-finite in the last check. This syncs.
 
-        If the optimizer has no names of parameters, a name has the form "param_groups[0]['params'][3]". Only gradients
-        on this rank count: if another rank found an infinity in its shards, only that rank names the parameter.
+        If the optimizer has no names of parameters, a name has the form "param_groups[0]['params'][3]". Each rank
+        returns only the parameters of which its own gradients or shards are non-finite.
         """
         state = self._states.get(id(unwrapped(optimizer)))
         return state.non_finite(optimizer.param_groups) if state else []
@@ -291,7 +291,7 @@ class GradScaler(TorchGradScaler):
         return state.agree(groups, multiply(groups, inv_scale, found_inf, allow_fp16))[0]
 
     def _check_inf_per_device(self, optimizer: Optimizer) -> FoundInfs:
-        """Check the gradients, unless ``step_together`` has done so. PyTorch's step calls this method again."""
+        """Check the gradients, unless an earlier call in this iteration has checked them."""
         state, _ = self._current(optimizer, "_check_inf_per_device")
         found_infs: FoundInfs = state.of_torch["found_inf_per_device"] or state.check_inf(optimizer.param_groups)
         state.of_torch["found_inf_per_device"] = found_infs
@@ -307,13 +307,13 @@ class GradScaler(TorchGradScaler):
             states[key] = new_state(reference, self._process_group, torch.zeros_like(scale))
         state, of_torch = states[key], self._per_optimizer_states[key]
         if inner is not optimizer:
-            self._per_optimizer_states[id(optimizer)] = of_torch  # PyTorch looks it up by the wrapper.
+            self._per_optimizer_states[id(optimizer)] = of_torch  # PyTorch looks up the state by the wrapper.
         if state.of_torch is not of_torch:  # the first call of this iteration
             state.of_torch, state.clip_coef, state.meshes = of_torch, None, {}
         return state, scale
 
     def _prepare(self, optimizer: Optimizer, state: OptimizerState, scale: Tensor, closure: Any = None) -> Tensor:
-        """Check the gradients if no call has, unscale and clip them if the step does not, and return ``found_inf``."""
+        """Check the gradients if necessary, unscale and clip them if the step does not, and return ``found_inf``."""
         of_torch = state.of_torch
         if of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")

@@ -1,7 +1,7 @@
 """Reductions over the ranks that share an optimizer's parameters: each rank checks its shards, and all ranks agree.
 
-The sizes and the order of these sums depend on the parameters only. All ranks of a mesh therefore sum the same tensors,
-also if some ranks lack gradients. Only a rank without any gradient syncs.
+The sizes and the order of the sums depend only on the parameters. All ranks of a mesh therefore sum tensors of equal
+sizes, even if some ranks lack gradients. Only a rank without any gradient syncs.
 """
 
 import sys
@@ -32,8 +32,8 @@ class Shards:
     """The parameters of an optimizer that are sharded over one mesh."""
 
     device: torch.device  # the device of this rank's shards
-    dtype: torch.dtype = torch.float32  # the dtype of their norms
-    #: The dimensions that split parameters, once for each placement, in the order of the parameters.
+    dtype: torch.dtype = torch.float32  # the dtype of the gradients' norms
+    #: The dimensions of the mesh that split parameters, once for each placement, in the order of the parameters.
     split_dims: dict[tuple[int, ...], None] = field(default_factory=dict)
 
 
@@ -47,7 +47,7 @@ def agree(
 ) -> tuple[FoundInfs, list[Tensor]]:
     """Return the findings of all ranks, and norms: one for each whole gradient, and a vector for each mesh.
 
-    There is one sum over each dimension of each mesh. Its summands are whether a gradient is non-finite, whether there
+    There is one sum over each dimension of each mesh. Its elements are whether a gradient is non-finite, whether there
     is a gradient, and with ``with_norms`` the norm of each rank. If no rank has a gradient, the findings are empty.
     """
     wholes = (check.norm for check in checks if check.mesh is None)
@@ -67,9 +67,9 @@ def agree(
 
 
 def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:
-    """Return whether any rank found a non-finite gradient of any optimizer. If their meshes differ, sum once more.
+    """Return whether any rank found a non-finite gradient. If the optimizers' meshes differ, sum once more.
 
-    A rank whose plain optimizers have no gradients participates, so all ranks must step the same optimizers.
+    A rank whose optimizers have no gradients participates as well, so all ranks must step the same optimizers.
     """
     meshes = {mesh: shards for each in all_meshes for mesh, shards in each.items()}
     device = found_inf.device
@@ -89,7 +89,7 @@ def meshes_of(param_groups: list[Group]) -> Meshes:
             if not isinstance(param, package.DTensor):
                 continue
             layout = param.device_mesh, param.placements
-            if layout != last:  # most parameters have the layout of the one before
+            if layout != last:  # most parameters have the layout of the previous parameter
                 last, shards = layout, meshes.setdefault(param.device_mesh, Shards(param.device))
                 splits = enumerate(param.placements)
                 shards.split_dims[tuple(dim for dim, placement in splits if not placement.is_replicate())] = None

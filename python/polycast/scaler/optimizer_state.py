@@ -60,7 +60,7 @@ class OptimizerState:
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite, norm))
         found_infs, norms = self.agree(param_groups, checks, with_norms=True)
         total, *others = norms or [torch.zeros_like(scale)]
-        if others or total.dim():  # the operator also adds parts whose squares would overflow
+        if others or total.dim():  # the operator can add parts whose squares would overflow
             total = torch.ops.polycast.norm([total, *others], norm_type)[0]
         if self.of_torch["stage"] is OptState.READY:
             total, self.of_torch["found_inf_per_device"] = total / scale, found_infs
@@ -75,7 +75,7 @@ class OptimizerState:
         grad_scale = getattr(optimizer, "grad_scale", None)
         if self.of_torch["stage"] is OptState.READY:
             grad_scale = scale if grad_scale is None else scale * grad_scale
-        # PyTorch's protocol for fused steps: attributes, because the step of a subclass may have another signature.
+        # We pass attributes, as PyTorch does to fused steps, because the step of a subclass may have another signature.
         given = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": self.clip_coef}
         vars(optimizer).update(given)
         try:
@@ -108,7 +108,7 @@ class OptimizerState:
 
 
 def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
-    """Multiply gradients in place by a one-element tensor, and check them. PyTorch allows no float16 here."""
+    """Multiply gradients in place by a one-element tensor, and check them. By default float16 raises, as in PyTorch."""
     checks, operator = [], torch.ops.polycast.unscale_.default
     gathered = gather_gradients(groups, coalesce_in_place=True)
     for each in () if allow_float16 else gathered:
@@ -149,9 +149,9 @@ def unwrapped(optimizer: Any) -> Any:
 def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> bool:
     """Return whether to unscale and clip gradients in place before ``optimizer.step(closure)``.
 
-    The fused steps of PyTorch unscale and do not clip. A step of polycast.syncfree does both as it reads the gradients,
-    so ``.grad`` remains scaled. Other code that runs within the step (of a subclass, a wrapper, a step hook or a
-    closure) must see the gradients that it would see with PyTorch's scaler.
+    The fused steps of PyTorch unscale and do not clip. A step of polycast.syncfree unscales and clips while it reads
+    the gradients, so ``.grad`` remains scaled. Other code that runs within the step (of a subclass, a wrapper, a step
+    hook or a closure) must see the gradients that it would see with PyTorch's scaler.
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return is_clipped
@@ -169,7 +169,7 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
     ):
         for hook in hooks.values():
             module: str = getattr(hook, "__module__", None) or ""
-            # Our hooks and the profiler's count steps. They do not read gradients.
+            # Our hooks and the profiler's do not need unscaled gradients.
             if module.partition(".")[0] != "polycast" and module != "torch.profiler":
                 return True
     return False

@@ -14,7 +14,7 @@ from polycast.syncfree.step import SyncFreeOptimizer
 
 
 class SkipAwareLR(LRScheduler):
-    """A ``torch.optim.lr_scheduler.LambdaLR`` that advances only in steps that are not skipped, without a sync.
+    """A scheduler like ``torch.optim.lr_scheduler.LambdaLR`` that does not advance in skipped steps, without a sync.
 
     Args:
         optimizer: An optimizer that accepts a tensor as the ``lr`` of a group, such as one of polycast.syncfree.
@@ -38,7 +38,7 @@ class SkipAwareLR(LRScheduler):
         if len(self.lr_lambdas) != len(groups):
             raise ValueError(f"Expected {len(groups)} lr_lambdas, but got {len(self.lr_lambdas)}")
         for group in groups:
-            group["lr"] = float(group["lr"])  # because groups may share a tensor
+            group["lr"] = float(group["lr"])  # groups may share a tensor
         self.base_lrs = [float(group.setdefault("initial_lr", group["lr"])) for group in groups]
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 
@@ -60,7 +60,7 @@ class SkipAwareLR(LRScheduler):
         """Continue from a state that ``state_dict`` returned, with the functions of this scheduler.
 
         Raises:
-            ValueError: If it is the state of another scheduler.
+            ValueError: If the state is not a SkipAwareLR's.
         """
         if missing := [name for name in ("steps_taken", "base_lrs") if name not in state_dict]:
             raise ValueError(
@@ -73,7 +73,7 @@ class SkipAwareLR(LRScheduler):
         self._set_lr(torch.tensor([self.last_epoch]).to(next(iter(devices), None)))
 
     def _set_lr(self, count: Tensor) -> None:
-        self._count = count  # a vector, because torch_xla compiles again for some values of 0-d tensors
+        self._count = count  # this is a vector, because torch_xla compiles again for some values of 0-d tensors
         ours = isinstance(unwrapped(self.optimizer), SyncFreeOptimizer)
         # PyTorch's fused kernels on cuda accept a learning rate in float32 only.
         steps = count.squeeze().to(
@@ -82,4 +82,4 @@ class SkipAwareLR(LRScheduler):
         for group, base_lr, function in zip(self.optimizer.param_groups, self.base_lrs, self.lr_lambdas, strict=False):
             new = torch.full_like(steps, base_lr) * function(steps)
             is_same = isinstance(lr := group["lr"], Tensor) and (lr.device, lr.dtype) == (new.device, new.dtype)
-            group["lr"] = lr.zero_().add_(new) if is_same else new  # in place, as compiled steps and graphs need it
+            group["lr"] = lr.zero_().add_(new) if is_same else new  # compiled steps and graphs need the same tensor

@@ -1,4 +1,4 @@
-"""The operators of a gradient scaler for other devices, by PyTorch's foreach ops, which never sync."""
+"""The operators of a gradient scaler for devices without polycast's kernels, by foreach ops, which never sync."""
 
 import math
 
@@ -12,7 +12,7 @@ from polycast.torch_internals import below_autograd, foreach_mul_, foreach_norm,
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return 1 if any tensor has a non-finite element, otherwise 0, and the same for each tensor, in float32."""
+    """Return 1 if any tensor has a non-finite element, otherwise 0, and a vector of this flag for each tensor."""
     check_arguments("find_non_finite", [tensors], [])
     with below_autograd():
         return _findings(_norms(tensors, math.inf))
@@ -81,7 +81,7 @@ def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = 
 
 
 def _findings(norms: Tensor) -> tuple[Tensor, Tensor]:
-    """Return 1 if any norm is non-finite, otherwise 0, and the same for each norm."""
+    """Return 1 if any norm is non-finite, otherwise 0, and a vector of this flag for each norm, in float32."""
     non_finite = torch.ne(norms - norms, 0, out=torch.empty_like(norms, dtype=torch.float32))
     return non_finite.amax(), non_finite
 

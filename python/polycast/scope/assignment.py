@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from functools import partial
-from reprlib import repr as repr_of  # it abbreviates after four rules
+from reprlib import repr as repr_of  # this function abbreviates after four rules
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,7 +22,7 @@ from polycast.torch_internals import disabled
 
 
 class Assignments(dict[str, Policy]):
-    """The modules of a model that have rules of their own, by name, and the policy of each. It prints as a table."""
+    """A mapping from the names of modules with rules of their own to their policies, which prints as a table."""
 
     def __str__(self) -> str:
         if not self:
@@ -34,7 +34,7 @@ class Assignments(dict[str, Policy]):
 
 
 class Assignment(Assignments, Handle):
-    """A handle that :func:`assign` returns: removing it restores the rules that the modules had before."""
+    """The handle that :func:`assign` returns. Removing the handle restores the rules that the modules had before."""
 
     def __init__(self, policies: Mapping[str, Policy], new: Mapping[nn.Module, Policy | None]) -> None:
         Assignments.__init__(self, policies)
@@ -44,7 +44,7 @@ class Assignment(Assignments, Handle):
 
 
 def _give(policies: Mapping[nn.Module, Policy | None]) -> None:
-    """Give each module its policy."""
+    """Set the policy of each module, or remove it."""
     for module, policy in list(policies.items()):
         set_rules(module, policy)
 
@@ -54,10 +54,10 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     """Assign rules to modules of a model. They override the rules of the enclosing region and of the process.
 
     Rules apply while the module's ``forward`` runs, and when activation checkpointing reruns it. They also apply in its
-    submodules that have no rules of their own. A new assignment replaces the earlier one of the same module.
+    submodules that have no rules of their own. A new assignment replaces the earlier rules of a module.
     :func:`assigned` returns the rules of a model.
 
-    The rules are a mapping from keys to policies, or a YAML file with one. A key is one of these:
+    The rules are a mapping from keys to policies, or a YAML file with such a mapping. A key is one of these:
 
     - the name of a module, as in ``named_modules``; "" is the model itself,
     - the module itself,
@@ -65,9 +65,9 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     - "re:" and a regular expression for whole names, such as "re:.*\\.norm\\d",
     - a module class, for instances of it and of its subclasses.
 
-    The first two override the others. Among the others, and among several names of one module, the last one applies.
-    Each value is whatever :class:`polycast.Policy` accepts, or None, which removes rules. In a file, keys are
-    strings, and values are strings or mappings. Rules that are neither a mapping nor a file apply to the model itself.
+    The first two override the other three. Within each of these two kinds, the last key that matches a module applies.
+    A value is a policy in any form that :class:`polycast.Policy` accepts, or None, which removes rules. In a file, keys
+    are strings. Rules that are neither a mapping nor a file apply to the model itself.
 
     Limits: a module that is never called cannot have rules of its own (a ModuleList, the ``out_proj`` of
     nn.MultiheadAttention). Rules do not apply where other code reads a module's weights without calling the module.
@@ -79,13 +79,13 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         rules: The rules by module, a file with them, or the rules of the model itself.
 
     Returns:
-        A mapping from the names of the modules that were assigned rules to their policies, which prints as a table. It
-        is a handle: its ``remove()``, or its end as a context manager, restores the rules from before the call.
+        A mapping from the names of the modules that were assigned rules to their policies, which prints as a table. The
+        mapping is a handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules.
 
     Raises:
         PolicyError: If a key matches no module, a module is never called, or :class:`polycast.Policy` raises for a
             value. It is a ``ValueError`` that lists every problem. In this case nothing is assigned.
-        TypeError: If the model is not a module, or the rules are not a mapping.
+        TypeError: If the model is not a module, or the rules have another type.
 
     Example:
         >>> import torch, polycast
@@ -120,7 +120,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
 
 
 def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -> dict[nn.Module, Policy | None]:
-    """Return the policy of each module that the rules name; None removes the rules of a module.
+    """Return the policy of each module that a key matches; None removes the rules of a module.
 
     Raises:
         PolicyError: If any key or value is wrong. It lists every problem.
@@ -151,7 +151,7 @@ def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -
 
 
 def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern: bool) -> list[str]:
-    """Return the names of modules with a ``forward``. A pattern may match containers if it matches a module in each.
+    """Return the names of modules with a ``forward``. A pattern may match a container and a module in it.
 
     Raises:
         ValueError: If the key matches a container but no module in it.
@@ -170,7 +170,7 @@ def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern:
 def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy | None], file: str) -> list[Problem]:
     """Return a problem for each module with rules whose ``forward`` does not run in Python.
 
-    A module whose weights are read by another module may have the same rules as that module.
+    If another module reads a module's weights, both modules may have the same rules.
     """
     problems = []
     for name in (name for name, module in modules.items() if chosen.get(module) is not None):
@@ -187,7 +187,7 @@ def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy 
 
 
 def assigned(model: nn.Module) -> Assignments:
-    """Return the modules of a model that have rules of their own, by name, and the policy of each.
+    """Return a mapping from the names of a model's modules that have rules of their own to their policies.
 
     Raises:
         TypeError: If the model is not a module.

@@ -1,7 +1,7 @@
 """Patches of activation checkpointing that rerun a function under the policies of its first run.
 
-PyTorch restores only the autocast state of devices. Its two kinds of checkpoints are looked up in their module at each
-call, so replacing them there is enough.
+PyTorch restores only the autocast state of devices. It looks up its two kinds of checkpoints in their module at each
+call, so replacing them in this module is enough.
 """
 
 from collections.abc import Callable
@@ -35,5 +35,5 @@ def keep_policies(module: ModuleType, undo: Undo) -> None:
 
 
 def _bound(function: Callable[..., object]) -> Callable[..., object]:
-    """Return a function that always runs in the scope that this thread is in now."""
+    """Return a function that calls the given one in the scope that this thread is in now."""
     return partial(scopes.run_in, scopes.held(), function)

@@ -6,8 +6,8 @@ has an id, which identifies all rules that apply, and a change of the kernels gi
 csrc/autocast/policy_scope.h. Dynamo adds its last guards to a frame in ``CheckFunctionManager.compile_check_fn``, in
 the thread that compiles. We replace this private method with one that adds a guard on the id of the scope.
 
-Dynamo checks the guards of a frame once after it has compiled it. Therefore the policy of the process and the ids
-change only under the lock that dynamo holds while it compiles.
+Dynamo checks the guards of a frame once after it has compiled the frame. Therefore the policy of the process and the
+ids change only under the lock that dynamo holds while it compiles.
 """
 
 import os
@@ -24,14 +24,14 @@ from polycast.torch_internals import compile_lock, dynamo, guard_manager_class
 
 
 def allow_scopes() -> None:
-    """Make dynamo record the calls that enter and leave scopes. Call this before dynamo traces such a call."""
+    """Make dynamo record the calls that enter and leave scopes. Call this before dynamo traces one of the calls."""
     for call in (enter_region, enter_scope, leave_scope):
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
 
 
 def guard_scopes(_: ModuleType, undo: Undo) -> None:
-    """Add the guard on the scope to compiled code: see the note above."""
+    """Add a guard on the scope to newly compiled code."""
     manager = guard_manager_class()
     stock = manager.compile_check_fn
 
@@ -49,12 +49,12 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
 
 
 def is_guarding() -> bool:
-    """Return whether newly compiled code has the guard on the scope."""
+    """Return whether newly compiled code has a guard on the scope, or dynamo is not imported."""
     return dynamo() is None or guard_manager_class().compile_check_fn.__module__ == __name__
 
 
 def while_nothing_compiles() -> AbstractContextManager[object]:
-    """Return a context in which no other thread compiles."""
+    """Return a context manager in which no other thread compiles."""
     return compile_lock() or nullcontext()
 
 

@@ -24,7 +24,7 @@ from polycast.torch_internals import (
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Regions with equal settings share a guard, because a guard stores no state. To make one takes 1.2 us.
+# Regions with equal settings share a guard, because a guard stores no state. Making a guard takes 1.2 us.
 _guard_without_policy = cache(region_guard)
 
 
@@ -71,7 +71,7 @@ class Region(StockAutocast):
 
     @property
     def _cache_enabled(self) -> bool:
-        """The attribute that dynamo reads at a region. Dynamo cannot trace a policy, so the graph breaks there."""
+        """The attribute that dynamo reads at a region. It breaks the graph at a policy, which dynamo cannot trace."""
         if self.policy is not None and dynamo_translator() is not None:
             what = "enters a region with a policy that was made outside of compiled code"
             raise unsupported(f"{what}; make it inside, or decorate a function with it")
@@ -143,7 +143,7 @@ class CompiledRegion:
         leave_scope()
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
-        # Without ParamSpec, because torch.compile would guard on `P.args`, which is a new object at each call.
+        # ParamSpec is not used here, because torch.compile would guard on `P.args`, a new object at each call.
         def run(*args: Any, **kwargs: Any) -> Any:
             with CompiledRegion(*self._settings):
                 return function(*args, **kwargs)

@@ -10,11 +10,11 @@ Made = TypeVar("Made", bound="Handle")
 
 
 class Handle:
-    """A handle that :func:`polycast.use`, :func:`polycast.assign`, :func:`polycast.install` and others return.
+    """The handle of a change that :func:`polycast.use`, :func:`polycast.install` and other functions have made.
 
-    The change is in effect when the handle is returned. :meth:`remove` restores the state from before the call, like
-    ``torch.utils.hooks.RemovableHandle``. A handle is also a context manager, which removes it at the end. Remove
-    handles in reverse order: another order restores a state between the changes.
+    :meth:`remove` undoes the change, as in ``torch.utils.hooks.RemovableHandle``. A handle is also a context manager,
+    which removes the handle at the end of its block. Remove handles in reverse order: another order restores a state
+    between the changes.
     """
 
     def __init__(self, restore: Callable[[], object]) -> None:
@@ -34,6 +34,6 @@ class Handle:
 
 
 def warn_of_no_kernels() -> None:
-    """Warn the caller if no kernels are installed, because rules apply nowhere then."""
+    """Warn the caller if no kernels are installed, because no rule applies then."""
     if not installed_kernels():
         _warnings.warn("polycast is not installed on any device, so no rule applies until polycast.install() is called")

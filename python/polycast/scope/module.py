@@ -1,12 +1,12 @@
-"""Modules with rules, whose ``forward`` enters and leaves them.
+"""Modules with rules, which apply while ``forward`` runs.
 
 Note [Why does a module with rules have a forward of its own?]
-Rules of a module apply while its ``forward`` runs. Hooks of the module would miss direct calls of ``forward``, and
-PyTorch runs no hook after a KeyboardInterrupt, so the rules would remain active. A subclass for the module would change
-its type. Therefore the module itself gets attributes: the policy, and a ``forward`` that enters the policy and calls
-the ``forward`` of the class. They are in the module's ``__dict__``, so copies and pickles contain them. In a deep
-copy they are bound to the copy. Another attribute binds them in the replicas of nn.DataParallel. A pre-hook that does
-nothing prevents nn.TransformerEncoderLayer from running its fused operator, which calls no module of the layer.
+Hooks of the module would miss direct calls of ``forward``, and PyTorch runs no hook after a KeyboardInterrupt, so the
+rules would remain active. A subclass for the module would change its type. Therefore the module itself gets
+attributes: the policy, and a ``forward`` that enters the policy and calls the ``forward`` of the class. They are in the
+module's ``__dict__``, so copies and pickles contain them. In a deep copy they are bound to the copy. Another attribute
+binds them to the replicas of nn.DataParallel. A pre-hook that does nothing prevents nn.TransformerEncoderLayer from
+running its fused operator, which calls no module of the layer.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ from polycast.torch_internals import inlined, is_fx_tracing, is_jit_tracing, tre
 _RULES = "_polycast_rules"
 _REPLICATE = "_replicate_for_data_parallel"
 _SCRIPT = "__prepare_scriptable__"
-# The key of the pre-hook. PyTorch's keys are numbers, which may belong to other hooks in an unpickled module.
+# The key of the pre-hook. PyTorch's keys are numbers, and in an unpickled module another hook may have the number.
 _HOOK = "polycast"
 
 
 class _Rules(NamedTuple):
-    """The rules of a module, and their digest, which compiled code guards."""
+    """The rules of a module, and their digest, on which compiled code guards."""
 
     policy: Policy
     digest: str
@@ -42,7 +42,7 @@ class _Rules(NamedTuple):
 class Bound:
     """A function that is bound to a module, like a method.
 
-    It has only a weak reference to the module, so the weights of a deleted model are freed immediately.
+    The reference to the module is weak, so the weights of a deleted model are freed immediately.
     """
 
     __slots__ = ("_function", "_module", "own")
@@ -152,7 +152,7 @@ def set_rules(module: nn.Module, policy: Policy | None) -> None:
             if forward.own is not None:
                 attributes["forward"] = forward.own
         return
-    _ = policy.kernels  # this makes them, because dynamo cannot trace that
+    _ = policy.kernels  # dynamo cannot trace the first use of this property
     attributes[_RULES] = _Rules(policy, policy.digest)
     module._forward_pre_hooks[_HOOK] = _do_nothing  # type: ignore[index]
     if forward is None and not isinstance(getattr_static(type(module), "forward"), FunctionType):

@@ -19,7 +19,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def text_of(key: object, modules: Modules) -> str:
-    """Return the name of a key in messages: the name of a module in the model, or the name of a class."""
+    """Return the text of a key in messages: a str itself, the name of a module in the model, or the name of a class."""
     if isinstance(key, nn.Module):
         return next((name for name, module in modules.items() if module is key), f"<{type(key).__name__}>")
     if isinstance(key, type):
@@ -31,7 +31,7 @@ def select(key: object, modules: Modules) -> tuple[list[str], bool]:
     """Return the names of the modules that a key matches, and whether it can match many modules.
 
     Raises:
-        ValueError: If it matches none.
+        ValueError: If the key matches no module.
     """
     many = isinstance(key, type)
     if isinstance(key, nn.Module):
@@ -87,7 +87,7 @@ def has_forward(module: nn.Module) -> bool:
 def reader_of(name: str, modules: Modules) -> str | None:
     """Return the name of the module that reads a module's weights without calling it, or None.
 
-    The only such reader in PyTorch is nn.MultiheadAttention, which passes the weights of ``out_proj`` to a function.
+    The only such module in PyTorch is nn.MultiheadAttention, which passes the weights of ``out_proj`` to a function.
     """
     around, _, last = name.rpartition(".")
     parent = modules.get(around)

@@ -17,7 +17,7 @@ ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 
 
 class Used(Handle):
-    """A handle that :func:`use` returns: removing it restores the policy that was used before."""
+    """The handle that :func:`use` returns. Removing the handle restores the policy that was used before."""
 
     def __init__(self, policy: Policy | None) -> None:
         self.policy = policy
@@ -37,17 +37,16 @@ def use(policy: PolicyLike) -> Used:
     The policy applies in all threads until another one is used. ``with polycast.use(...)`` restores the previous policy
     at the end of the block. If no kernels are installed, the policy has no effect, and a warning says so.
 
-    The environment variable POLYCAST_POLICY sets the policy at import: it names a file, a release, a category or a
-    dtype. A forked process, such as a worker of a ``DataLoader``, inherits the policy. A spawned process reads the
-    variable.
+    The environment variable POLYCAST_POLICY sets the policy at import, to a file, a release, a category or a dtype. A
+    forked process inherits the policy. A spawned process reads the variable.
 
     Args:
-        policy: A policy, or whatever :class:`polycast.Policy` accepts: a dict, a file, a release, or a category or
-            dtype for every op that the built-in policy lists. It replaces the previous policy. None sets the
-            built-in policy.
+        policy: A policy, or any other form that :class:`polycast.Policy` accepts: a dict, a file, a release, or a
+            category or dtype for every op that the built-in policy lists. It replaces the previous policy. None sets
+            the built-in policy.
 
     Returns:
-        A handle whose ``remove()``, or whose end as a context manager, restores the previous policy.
+        A handle: its ``remove()``, or the end of its ``with`` block, restores the previous policy.
 
     Raises:
         PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
@@ -77,11 +76,11 @@ def _set(policy: KernelPolicy | None) -> None:
 
 
 def use_on_import() -> None:
-    """Use the policy that the environment variable POLYCAST_POLICY names.
+    """Use the policy of the environment variable POLYCAST_POLICY, if it is set.
 
     Raises:
         ImportError: If the policy cannot be used.
-        SystemExit: In that case on the command line of polycast, which prints the error without a traceback.
+        SystemExit: If the policy cannot be used in polycast's command line, which prints the error without a traceback.
     """
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:

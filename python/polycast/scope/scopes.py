@@ -1,4 +1,4 @@
-"""The scopes of a thread, which it enters for a region, a module or the rerun of a checkpoint.
+"""Scopes, which a thread enters for a region, a module or the rerun of a checkpoint.
 
 csrc/autocast/policy_scope.h explains scopes.
 """
@@ -26,7 +26,7 @@ from polycast.scope.compiled_code import allow_scopes
 from polycast.torch_internals import constant, dynamo_translator, inlined
 
 R = TypeVar("R")
-# Compiled code names a scope by its id. None is the scope without a policy.
+# Compiled code identifies a scope by its id. None is the scope without a policy.
 Held: TypeAlias = PolicyScope | int | None
 OVER, MODULE, REGION = range(3)  # in the order of Layer in policy_scope.h
 
@@ -45,7 +45,7 @@ def over(policy: Policy) -> AbstractContextManager[object]:
 def run_in(scope: Held, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
     """Call a function in a scope, and return its result."""
     if torch.compiler.is_compiling():
-        kept = scope if isinstance(scope, int) else keep_scope_of(scope)  # before `enter_scope`: see `allow_scopes`
+        kept = scope if isinstance(scope, int) else keep_scope_of(scope)  # `allow_scopes` must precede `enter_scope`
         enter_scope(kept)
         try:
             return function(*args, **kwargs)
@@ -70,7 +70,7 @@ def keep_scope_of(scope: PolicyScope | None) -> int:
 
 @constant
 def keep_scope_in(layer: int, digest: str) -> int:
-    """Return the id of the scope after entering a policy in the scope of this thread."""
+    """Return the id of the scope that this thread has after it enters a policy."""
     allow_scopes()
     _leave_after_tracing()
     with policy_guard(layer, Policy.of_digest(digest).kernels):
@@ -78,7 +78,7 @@ def keep_scope_in(layer: int, digest: str) -> int:
 
 
 def _leave_after_tracing() -> None:
-    """Leave the scopes that dynamo enters while it traces, even if it fails."""
+    """Have dynamo leave the scopes that it enters while it traces, even if the trace fails."""
     translator = dynamo_translator()
     if translator is not None:
         depth = scope_depth()

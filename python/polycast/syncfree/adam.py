@@ -1,4 +1,4 @@
-"""Adam and AdamW."""
+"""The optimizers Adam and AdamW."""
 
 import torch
 from torch import Tensor
@@ -17,19 +17,19 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         lr: The learning rate: a float, or a tensor with one element on the CPU or on the device of the parameters.
         betas: The coefficients of the running averages of the gradient and of its square.
         eps: The number that is added to the denominator.
-        weight_decay: The factor of the parameters that are added to the gradients.
-        amsgrad: Whether to divide by the largest running average so far.
+        weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
+        amsgrad: Whether to divide by the largest running average of the square so far.
         maximize: Whether to maximize the objective.
-        state_dtype: The dtype of the running averages. None is the dtype of each parameter, as in torch.optim. Float16
-            parameters require torch.float32, because the squares of their gradients underflow in float16.
+        state_dtype: The dtype of the running averages. None selects the dtype of each parameter, as in torch.optim.
+            Float16 parameters require torch.float32, because the squares of their gradients underflow in float16.
         foreach, capturable, fused: Accepted and stored in the groups, without an effect: there is one implementation,
             which is fused and does not sync.
         differentiable: Must be False, because autograd does not record the step.
 
     Raises:
-        TypeError: If ``differentiable`` is true, if a group has its own ``state_dtype``, or if a parameter is float16
-            and ``state_dtype`` is None.
-        ValueError: As in torch.optim.
+        TypeError: If ``differentiable`` is true, if ``state_dtype`` is not supported or a key of a group, or if the
+            running averages would be float16.
+        ValueError: As in torch.optim, if an argument is out of its range.
 
     Example:
         >>> import torch
@@ -108,7 +108,7 @@ class AdamW(Adam, torch.optim.AdamW):
     Args:
         params, lr, betas, eps, amsgrad, maximize, foreach, capturable, differentiable, fused, state_dtype: As for
             :class:`Adam`.
-        weight_decay: The factor by which the parameters shrink in each step, in addition to the learning rate.
+        weight_decay: The decay of the parameters, which each step multiplies by ``1 - lr * weight_decay``.
 
     Raises:
         TypeError, ValueError: As for :class:`Adam`.

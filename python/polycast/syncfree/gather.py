@@ -1,12 +1,12 @@
-"""The lists of tensors that operators require, gathered from an optimizer's groups as by torch.optim.
+"""The lists of tensors that operators require, gathered from an optimizer's groups.
 
 Note [Why are lists of tensors checked in C++?]
 
-In nearly every model all tensors are plain: strided, on one device, and without a class that overrides operators. To
-check each tensor in Python would take several times as long as to collect the tensors. This module therefore asks a
-parameter only for its gradient, and ``all_plain``, in C++, checks whole lists. If a list is not plain, ``all_plain``
-checks the shards of its DTensors. If they are not plain either, torch.optim steps the group (see ``slow_path``), and
-the passes of a scaler gather the gradients one by one.
+In nearly every model all tensors are plain: strided, on one device, and without a class that overrides operators.
+Checks of each tensor in Python would take several times as long as the collection of the tensors. This module therefore
+asks a parameter only for its gradient, and ``all_plain``, in C++, checks whole lists. If a list is not plain,
+``all_plain`` checks the shards of its DTensors. If the shards are not plain either, torch.optim steps the group (see
+``slow_path``), and the passes of a scaler gather the gradients one by one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False)
     Complex gradients are gathered as real ones with a last dimension of two.
 
     Raises:
-        TypeError: If only the class of a gradient knows its values.
+        TypeError: If a gradient is a tensor subclass other than a DTensor.
         RuntimeError: If a gradient cannot have the placement of its parameter.
     """
     params, grads = with_gradients(chain.from_iterable(map(itemgetter("params"), param_groups)))
@@ -105,7 +105,7 @@ def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce
 def _memory_of(grad: Tensor) -> Tensor:
     """Return the memory of a gradient as real numbers. The gradient may be a conjugate or negative view of its memory.
 
-    Signs do not change which elements are finite, the norm, or a multiplication by a number.
+    The signs of the memory do not matter to a check, a norm, or a multiplication by a number.
     """
     if grad._is_zerotensor():
         return torch.zeros_like(grad)

@@ -1,4 +1,4 @@
-"""SGD."""
+"""The optimizer SGD."""
 
 import torch
 from torch import Tensor
@@ -16,19 +16,19 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         params: Parameters, parameter groups, or named parameters.
         lr: The learning rate: a float, or a tensor with one element on the CPU or on the device of the parameters.
         momentum: The factor of the momentum buffer, which starts at zero: a first gradient of -0 becomes +0 in it.
-        dampening: The dampening of the gradients that enter the buffer after the first one. With it, the step of
-            ``torch.optim`` runs, after one sync.
-        weight_decay: The factor of the parameters that are added to the gradients.
+        dampening: The part of each gradient, after the first one, that does not enter the buffer. If it is not 0, the
+            step of ``torch.optim`` runs, after one sync.
+        weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
         nesterov: Whether to use Nesterov momentum.
         maximize: Whether to maximize the objective.
-        state_dtype: The dtype of the momentum buffers. None is the dtype of each parameter, as in torch.optim.
+        state_dtype: The dtype of the momentum buffers. None selects the dtype of each parameter, as in torch.optim.
         foreach, fused: Accepted and stored in the groups, without an effect: there is one implementation, which is
             fused and does not sync.
         differentiable: Must be False, because autograd does not record the step.
 
     Raises:
-        TypeError: If ``differentiable`` is true, or if a group has its own ``state_dtype``.
-        ValueError: As in torch.optim.
+        TypeError: If ``differentiable`` is true, or if ``state_dtype`` is not supported or a key of a group.
+        ValueError: As in torch.optim, if an argument is out of its range.
 
     Example:
         >>> import torch
@@ -38,8 +38,8 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         >>> model(torch.ones(1, 4)).sum().backward()
         >>> optimizer.step()
 
-    Source: Ilya Sutskever and others: On the importance of initialization and momentum in deep learning, 2013, in the
-    form that ``torch.optim.SGD`` gives it.
+    Source: Ilya Sutskever and others: On the importance of initialization and momentum in deep learning, 2013, with the
+    changes that ``torch.optim.SGD`` documents.
     """
 
     _average_names = ("momentum_buffer",)

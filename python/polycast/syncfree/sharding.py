@@ -1,4 +1,4 @@
-"""DTensors: the shard of this process, and the placement of gradients on a mesh."""
+"""The shards of DTensors in this process, and the placement of gradients on a mesh."""
 
 import sys
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def is_sharded(tensor: Any) -> bool:
-    """Return whether a tensor is a DTensor. There is none before the import of their package."""
+    """Return whether a tensor is a DTensor. No DTensor exists before the import of torch.distributed.tensor."""
     package: Any = sys.modules.get("torch.distributed.tensor")
     return package is not None and isinstance(tensor, package.DTensor)
 
@@ -22,7 +22,7 @@ def local_of(tensor: Any) -> Tensor:
 
 
 def shards_of(lists: Sequence[Sequence[Tensor]]) -> list[list[Tensor]] | None:
-    """Return lists with shards instead of DTensors, or None if a placement differs from its parameter's.
+    """Return lists with shards instead of DTensors, or None if a placement is partial or differs from its parameter's.
 
     Args:
         lists: Parameters, their gradients, and their state, which may be plain tensors. A list may be empty.
@@ -42,7 +42,7 @@ def _place_of(tensor: Any) -> tuple[Any, Any] | None:
 
 
 def align_grad(param: Any) -> tuple[Any, tuple[int, ...]]:
-    """Redistribute ``.grad`` to the placement of its parameter.
+    """Redistribute a parameter's gradient to the placement of the parameter.
 
     Returns:
         The mesh of the parameter and the dimensions that split it into parts, or None and () if the parameter or the

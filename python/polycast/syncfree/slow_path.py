@@ -1,7 +1,6 @@
 """The step of torch.optim, for groups that the fused operators do not support.
 
-``SyncFreeOptimizer.step`` lists these groups. Before such a step, ``found_inf`` is read once, and the step is skipped
-if it is not 0.
+``SyncFreeOptimizer.step`` lists these groups. Their step first reads ``found_inf``, and is skipped if it is not 0.
 """
 
 import inspect
@@ -20,7 +19,7 @@ Scalars = dict[str, Tensor | None]
 
 def is_skipped(scalars: Scalars) -> bool:
     """Return whether ``found_inf`` is not zero, and raise if a scalar is not valid for any step. This syncs."""
-    check_arguments("sgd_step_", [], [None, *scalars.values()])  # without lr
+    check_arguments("sgd_step_", [], [None, *scalars.values()])  # None stands for lr
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
 
@@ -32,9 +31,9 @@ def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor]
 
     The step receives twins: tensors that share the memory of the parameters and have their own unscaled and clipped
     gradients. If the dtypes of state and parameter differ, the twin is a copy in the wider dtype. If a float16 gradient
-    is unscaled, the twin is a float32 copy, because small gradients would underflow.
+    is unscaled or clipped, the twin is a float32 copy, because small gradients would underflow.
     """
-    # PyTorch's fused kernels would read the attributes of a scaler, and a learning rate that is a tensor is rounded.
+    # PyTorch's fused kernels would read the attributes of a scaler, and other steps round a learning rate in a tensor.
     options = {**group, "fused": None, "capturable": False, "lr": float(group["lr"])}
     lone = list(dict.fromkeys(params))
     # Copies of one memory would overwrite each other's results, so they are stepped one after the other.

@@ -1,4 +1,4 @@
-"""The base class of SGD, Adam and AdamW: their step, their state, and checkpoints of polycast and of torch.optim."""
+"""The base class of SGD, Adam and AdamW, with their step, their state and their checkpoints."""
 
 import warnings
 from abc import abstractmethod
@@ -19,7 +19,7 @@ from polycast.syncfree.slow_path import Scalars, is_skipped, step_by_torch
 from polycast.syncfree.tensor_lists import Arguments, Group, Operator, TensorLists
 from polycast.torch_internals import disabled
 
-#: The names of a parameter's state, in the order of the operator's lists. None is an empty list.
+#: The names of a parameter's state, in the order of the operator's lists. None stands for an empty list.
 StateNames: TypeAlias = tuple[str | None, ...]
 
 _CPU = torch.device(devices.HOST)
@@ -27,11 +27,11 @@ _STATE_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class SyncFreeOptimizer(torch.optim.Optimizer):
-    """An optimizer whose step gathers tensors and calls an operator."""
+    """An optimizer whose step gathers its tensors and calls an operator."""
 
     _operator: ClassVar[Operator]
     _stock: ClassVar[Any]  # the class of torch.optim for all other steps
-    #: The names of the state that has the shape of its parameter, and of the state that PyTorch requires.
+    #: The names of the state with the shape of its parameter, and of the state that PyTorch requires.
     _average_names: ClassVar[tuple[str, ...]]
     _required_names: ClassVar[tuple[str, ...]] = ()
 
@@ -57,7 +57,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
         Raises:
             TypeError: If the group has its own ``state_dtype``, or if its state would have an unsupported dtype.
-            ValueError: As in torch.optim.
+            ValueError: As in torch.optim, if a parameter is in a group already, or an option is missing.
         """
         super().add_param_group(param_group)
         if problem := self._problem_of(self.param_groups[-1]):
@@ -82,18 +82,19 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda: they apply
         ``grad_scale`` and ``clip_coef`` to the gradients as well, as ``torch.optim`` does with ``fused=True``.
 
-        The step of ``torch.optim`` runs, after one sync to read ``found_inf``, for groups with sparse or complex
-        tensors, tensor subclasses other than DTensors, tensors on several devices, parameters that share memory, or a
-        parameter twice; for SGD with dampening; and on devices whose fused kernels do not skip, such as mps and xpu.
+        The step of ``torch.optim`` runs, after one sync to read ``found_inf``, for a group with sparse or complex
+        tensors, tensor subclasses other than DTensors, tensors on several devices, or parameters that share memory or
+        appear twice. It also runs for SGD with dampening, and on devices whose fused kernels do not skip, such as mps
+        and xpu.
 
         Args:
             closure: A function that computes the loss and the gradients again, and returns the loss.
             found_inf: One float32 element on the device of the parameters. If it is not zero, the step is skipped: no
                 parameter, no state and no step count changes.
-            grad_scale: One floating-point element by which the gradients are divided as they are read.
-            clip_coef: One floating-point element by which the gradients are multiplied as they are read.
+            grad_scale: One floating-point element by which the gradients are divided.
+            clip_coef: One floating-point element by which the gradients are multiplied.
 
-        If one of the three is None, the step uses the optimizer's attribute of this name, if it has one. This is
+        If one of these tensors is None, the step uses the optimizer's attribute of this name, if there is one. This is
         PyTorch's protocol for fused steps, with which a gradient scaler can call a step of any signature.
 
         Returns:
@@ -102,9 +103,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         Raises:
             ValueError: If the learning rate is NaN, or if shapes do not match.
             TypeError: If a tensor has an unsupported dtype.
-            RuntimeError: As in ``torch.optim``.
+            RuntimeError: If the step of ``torch.optim`` raises it.
 
-        If an error is raised, nothing has been written, except for an error within a step of ``torch.optim``.
+        If an error is raised outside of a step of ``torch.optim``, nothing has been written.
 
         Example:
             >>> import torch
@@ -156,9 +157,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     @abstractmethod
     def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
-        """Return the names of a parameter's state in the order of the operator's lists, and its numbers and flags.
+        """Return the names of a parameter's state in the order of the operator's lists, and the operator's options.
 
-        A name of None gives an empty list. The plan is None if only torch.optim supports the options of the group.
+        A name of None gives an empty list. The result is None if only torch.optim supports the options of the group.
         """
 
     def _gather(self, group: Group, params: list[Tensor], grads: list[Tensor]) -> tuple[TensorLists, Arguments] | None:
@@ -178,7 +179,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     @torch.inference_mode(False)  # State that is created in inference mode cannot be written outside of it.
     def _init_state(self, params: list[Tensor], names: StateNames) -> None:
-        """Create the missing state of each parameter. If memory runs out, a parameter gets none of it."""
+        """Create the missing state of each parameter. If memory runs out, a parameter gets none of its state."""
         for param in params:
             state, dtype, missing = self.state[param], self._kept_dtype(param), dict[str, Tensor]()
             for name in names:
@@ -191,7 +192,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     def _kept_dtype(self, param: Tensor) -> torch.dtype:
         dtype = self.state_dtype
         if dtype is torch.bfloat16 and param.is_complex():
-            return torch.complex64  # as PyTorch until 2.15, whose complex bfloat16 supports few ops
+            return torch.complex64  # the complex bfloat16 of torch 2.15 supports few ops
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -207,7 +208,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         """
         loaded: list[dict[str, Any]] = []
         converted: set[torch.dtype] = set()
-        # The last hook before loading sees the changes of other hooks. The first one after it precedes the others.
+        # Our pre-hook is the last, so it sees the changes of others. Our post-hook is the first, so others see ours.
         before = self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(self._checked(made)))
         after = self.register_load_state_dict_post_hook(lambda _: self._take_state(loaded[0], converted), prepend=True)
         try:
@@ -220,7 +221,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
 
     def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Return a state, or raise a ValueError if it lacks values without which the step of torch.optim would fail."""
+        """Return a state, or raise a ValueError if the state lacks values that the step of torch.optim requires."""
         groups, state = state_dict["param_groups"], state_dict["state"]
         # Flags can be missing, because older releases saved fewer. torch.optim sets them.
         wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
@@ -257,12 +258,12 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
 @cache
 def _facts_of(device: torch.device) -> devices.DeviceType:
-    """Return the facts about a device. They are cached, because ``device.type`` makes a string each time, in 0.3 us."""
+    """Return the facts about a device. The cache saves ``device.type``, which makes a string in 0.3 us."""
     return devices.facts_of(device.type)
 
 
 def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.device) -> None:
-    """Add the learning rate and the scalars that are given to an operator's arguments."""
+    """Add the learning rate, and the scalars that are not None, to an operator's arguments."""
     if not isinstance(lr, Tensor):
         lr = torch.scalar_tensor(lr, dtype=torch.float64, device=_CPU)
     elif not lr.is_floating_point():
@@ -274,5 +275,5 @@ def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.
 
 
 def _place_of_step(param: Tensor) -> torch.device:
-    """Return the device of the step count: its parameter's, or the CPU if torch.optim reads it there."""
+    """Return the device of the step count: the parameter's, or the CPU if the step of torch.optim reads it there."""
     return param.device if _facts_of(param.device).skips_by_itself else _CPU

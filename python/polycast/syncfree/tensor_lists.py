@@ -15,27 +15,27 @@ Operator: TypeAlias = Any  # a torch._ops.OpOverload
 Arguments: TypeAlias = dict[str, Any]  # the arguments of an operator after its lists
 
 NOTHING: Arguments = {}
-# The arguments of one element, in the order of the operator's schema.
+# These arguments of the operators are tensors of one element.
 _SCALARS = ("lr", "found_inf", "grad_scale", "clip_coef", "inv_scale")
 
 
 @dataclass(slots=True)
 class TensorLists:
-    """The tensors of one call of an operator: parameters on one device, with the same placement."""
+    """The tensors of one call of an operator, on one device and with the same placement."""
 
     device: torch.device
     params: list[Tensor]  # the optimizer's parameters
-    lists: list[list[Tensor]]  # for the operator: shards of DTensors, and values of sparse gradients
+    lists: list[list[Tensor]]  # the operator's arguments, with shards of DTensors and values of sparse gradients
     wholes: Sequence[Tensor] = ()  # the DTensors whose shards an operator may write
     mesh: Any = None  # the mesh of the parameters, if the lists have only gradients
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
 
     def call(self, operator: Operator, param_groups: list[Group], arguments: Arguments = NOTHING) -> Any:
-        """Call an operator on the lists. If it raises, the error names the parameter."""
+        """Call an operator on the lists. If it raises, the error contains the name of the parameter."""
         try:
             result = call(operator, self.device, self.lists, arguments)
         except Exception:
-            try:  # The operator's error has the index of a tensor. This one has the name of the parameter.
+            try:  # The operator's error has the index of a tensor. The error of check has the name of the parameter.
                 self.check(operator, param_groups, arguments)
             except Exception as named:
                 raise named from None
@@ -65,12 +65,12 @@ def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
 def call(operator: Operator, device: torch.device, args: Sequence[Any], options: Mapping[str, Any] = NOTHING) -> Any:
     """Call an operator on tensors of a device.
 
-    A backend may have its kernel on its autograd key, which inference mode excludes. That key then selects the kernel.
-    Subclasses and modes that override functions know torch.optim's operators and not polycast's, so they are bypassed.
+    A backend may have its kernel on its autograd key, which inference mode excludes. The call then passes this key.
+    Subclasses and modes that override functions do not support polycast's operators, so they are bypassed.
     """
     with DisableTorchFunction():  # type: ignore[no-untyped-call]
         if torch.is_inference_mode_enabled():
             key = getattr(DispatchKey, f"Autograd{device.type.upper()}", None)
             if key is not None and operator.has_kernel_for_dispatch_key(key):
                 return operator.redispatch(DispatchKeySet(key), *args, **options)
-        return operator._op(*args, **options)  # the same as operator(...), without a Python function in between
+        return operator._op(*args, **options)  # this is operator(...) without its Python function

@@ -1,8 +1,8 @@
-"""The steps of Adam and SGD by PyTorch's fused kernels, on devices where these skip and unscale, such as cuda.
+"""The steps of Adam and SGD by PyTorch's fused kernels, on devices where these kernels skip and unscale, such as cuda.
 
-These kernels skip if ``found_inf`` is 1, have one divisor, and write the divided gradients back. They require lists of
-one dtype and one layout: for other gradients or state a step uses copies. Meta and fake tensors have no values, so a
-step only increments their versions.
+The kernels skip if ``found_inf`` is 1, have one divisor, and write the divided gradients back. They require lists of
+one dtype and one layout, so a step copies other gradients and state. Meta and fake tensors have no values, so a step
+only increments their versions.
 
 Status: tested with tensors on the CPU, and with fake tensors of cuda. No accelerator has run it yet.
 """
@@ -28,7 +28,7 @@ from polycast.torch_internals import (
 )
 
 Tensors: TypeAlias = list[Tensor]
-# Copies of this many elements keep a device busy for longer than a kernel takes to launch, and need little memory.
+# Copies of this many elements occupy a device for longer than a kernel takes to launch, and need little memory.
 LIMIT = 1 << 22
 
 
@@ -37,7 +37,7 @@ def adam_step_(*lists: Tensors, decoupled_weight_decay: bool, **options: Any) ->
     fused: Callable[..., None] = fused_adamw_ if decoupled_weight_decay else fused_adam_
 
     def update(*lists: Tensors, found_inf: Tensor | None, **options: Any) -> None:
-        # The kernel requires the number of this step. A skipped step does not count.
+        # The kernel requires the number of this step. The subtraction below undoes the count of a skipped step.
         foreach_add_(lists[5], 1)
         fused(*lists, amsgrad=bool(lists[4]), found_inf=found_inf, **options)
         if found_inf is not None:
@@ -86,7 +86,7 @@ def _divisor(grad_scale: Tensor | None, clip_coef: Tensor | None, dtype: torch.d
 
 
 def _chunks(lists: tuple[Tensors, ...]) -> dict[tuple[torch.dtype, bool, int], list[int]]:
-    """Return the indices of the tensors of each call. A call has one dtype, and copies all tensors or none."""
+    """Return the indices of the tensors of each call. A call has tensors of one dtype, and copies all or none."""
     chunks: dict[tuple[torch.dtype, bool, int], list[int]] = {}
     copied = 0
     for place, row in enumerate(zip(*filter(len, lists), strict=True)):
