@@ -1,4 +1,4 @@
-"""bisect: its search for hidden culprits in random programs and on abstract switches, and its result."""
+"""bisect: the search for hidden culprits in random programs and among abstract switches, and the result."""
 
 import math
 import random
@@ -28,11 +28,11 @@ OPS: dict[str, Callable[[], Tensor]] = {
     "softmax": lambda: torch.softmax(ONES, -1),
 }
 GOOD = dict.fromkeys(["linear", "matmul", "bmm", "addmm", "conv2d"], "fp32")
-BAD = {"softmax": LOWER}  # a rule of the user, in addition to the built-in ones
+BAD = {"softmax": LOWER}  # A rule in addition to the built-in ones.
 
 
 class Node(nn.Module):
-    """A module that calls each op, records which of them are in a lower precision, and calls its submodules."""
+    """A module that calls each op, records the ops in a lower precision, and calls its submodules."""
 
     lower: list[str]
 
@@ -43,7 +43,7 @@ class Node(nn.Module):
 
 
 def lower(model: nn.Module) -> set[tuple[str, str]]:
-    """Return the calls of a model's run that are in a lower precision: op and module."""
+    """Return the op and module of each call in a lower precision, in a run of a model."""
     with polycast.autocast("cpu"):
         model()
     return {(op, name) for name, node in model.named_modules() for op in node.lower}
@@ -55,7 +55,7 @@ def is_good(model: nn.Module, culprits: list[set[tuple[str, str]]]) -> bool:
 
 @pytest.mark.parametrize("sizes", [[1], [2], [3], [1, 1], [2, 1], [2, 2], [1] * 5], ids=str)
 def test_hidden_culprits_are_found_with_their_modules_in_few_runs(sizes: list[int]) -> None:
-    """A program is bad if all calls of any culprit, in nested modules, are in a lower precision."""
+    """A program is bad if all calls of any culprit are in a lower precision."""
     for seed in range(6 * TIMES):
         draw, model = random.Random(seed), Node()
         for number in range(draw.randrange(1, 12)):
@@ -79,7 +79,7 @@ def test_hidden_culprits_are_found_with_their_modules_in_few_runs(sizes: list[in
 
 
 def net(**shared: str) -> Node:
-    """Return a model of modules a, a.inner, a.inner.deep and b; options replace some of them."""
+    """Return a model with the modules a, a.inner, a.inner.deep and b. Options add a module under a second name."""
     model = Node()
     for name in ("a", "a.inner", "a.inner.deep", "b"):
         around, _, last = name.rpartition(".")
@@ -128,7 +128,7 @@ def test_every_op_can_be_a_culprit() -> None:
 
 
 def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
-    """Without a model the text equals the output of `polycast bisect`."""
+    """Without a model, the text equals the output of `polycast bisect`."""
     lines: list[str] = []
     found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
     assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)
@@ -176,7 +176,7 @@ def bad_but(mended: set[frozenset[int]], culprits: tuple[list[int], ...], bad: f
 
 
 def test_a_run_that_cannot_be_tested_hides_no_culprit() -> None:
-    # bisect does not count such a run as bad.
+    # bisect does not count a run that cannot be tested as bad.
     assert searched(16, lambda bad: 5 in bad and len(bad & {4, 5, 6}) == 3) == [[4, 5, 6]]
     assert searched(16, lambda bad: 9 in bad and (3 not in bad or len(bad) == 16)) == [[9]]
 

@@ -1,4 +1,4 @@
-"""Errors of mixed precision, op by op, compared with a reference run with the same random numbers."""
+"""compare: the errors of each op, relative to a reference run with the same random numbers."""
 
 import random
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Built = tuple[nn.Module, list[Tensor]]
 
 
 class Counting(nn.Module):
-    """A module that counts its calls in a buffer, which each call replaces."""
+    """A module that counts its calls in a buffer and assigns a new tensor to the buffer in each call."""
 
     count: Tensor
 
@@ -47,7 +47,7 @@ def large_mean() -> Built:
 
 
 def program(build: Callable[[], Built], device: str = "cpu") -> tuple[nn.Module, Any]:
-    """Return a model and its run in bfloat16."""
+    """Return a model and a function that runs the model in bfloat16."""
     if device == "xla" and TIMES < 10:
         pytest.skip("each op's check is compiled, which takes minutes; TIMES=10 runs it")
     seed(device)
@@ -98,7 +98,7 @@ def test_the_program_is_unchanged_as_after_one_run(real_device: str) -> None:
 
 
 def test_an_op_with_byte_inputs_is_not_run_again() -> None:
-    """Byte tensors can be the workspace of a forward kernel, which its backward would misread in another dtype."""
+    """A byte tensor can be the workspace of a forward kernel, which the backward would misread in another dtype."""
 
     def run() -> None:
         with polycast.autocast("cpu"):
@@ -117,7 +117,7 @@ def test_the_conjugate_of_a_tensor_is_a_different_tensor() -> None:
 
 
 def test_only_tensors_that_no_op_reads_are_results() -> None:
-    """Results exclude tensors that an op reads through a cast, and the scale, which the scaler creates in the run."""
+    """An op reads the output of the layer through a cast, and the scaler creates its scale in the run."""
     layer, scaler = nn.Linear(8, 8), polycast.GradScaler("cpu")
 
     def run() -> None:
@@ -142,7 +142,7 @@ def test_errors_concern_results_and_not_statistics(real_device: str) -> None:
 
 
 def test_a_gradient_that_is_zero_up_to_rounding_is_not_an_error_of_the_program() -> None:
-    """The gradient of a bias before BatchNorm is a sum that cancels, so its error relative to its norm is large."""
+    """The gradient of a bias before BatchNorm is a sum that cancels, so its relative error is large."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 16))
     x = torch.randn(64, 16)
@@ -165,7 +165,7 @@ def test_reads_through_another_view_get_its_errors(real_device: str) -> None:
         with polycast.autocast(real_device, torch.bfloat16):
             whole = torch.zeros(4, 16, device=real_device)
             whole[:, :8] = x @ x.T @ x
-            whole[:, 8:] = 0.0  # this part is written last, and is exact
+            whole[:, 8:] = 0.0  # This last write is exact.
             whole[:, :4].exp()
 
     (row,) = [row for row in polycast.debug.compare(run) if row.site.op == "exp"]
@@ -186,7 +186,7 @@ def test_a_reference_overrides_the_rules_of_modules_and_regions(reference: Any, 
 
 
 class DrawsByType(TorchDispatchMode):
-    """A dispatch mode that draws different numbers in bfloat16, as some devices do."""
+    """A dispatch mode that draws different random numbers in bfloat16, like some devices."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in function.tags and getattr(args[0], "dtype", None) is torch.bfloat16:
@@ -200,7 +200,7 @@ def noise(x: Tensor) -> Tensor:
     return (x + x.exp() * noise) * (random.random() + float(numpy.random.rand()))
 
 
-# Functions that draw numbers, and whether the second run gets the numbers of the first.
+# Functions that draw random numbers, and whether the second run gets the numbers of the first.
 DROPS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "noise": (noise, True),
     "dropout": (lambda x: functional.dropout(x, 0.3), True),
@@ -241,7 +241,8 @@ def test_random_numbers_are_drawn_once_or_named(name: str, real_device: str) -> 
 def test_the_random_state_of_an_accelerator_is_restored_if_possible(
     has_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MPS, MTIA and others have no function for the states of all devices, so the state of each is read."""
+    """MPS, MTIA and others have no function for the states of all devices, so compare reads the state of each
+    device."""
     states, seen = [3, 4], list[list[int]]()
     functions = {"get_rng_state": states.__getitem__, "set_rng_state": lambda state, n: states.__setitem__(n, state)}
     monkeypatch.setattr(torch, "mps", SimpleNamespace(**functions if has_state else {}))

@@ -1,4 +1,4 @@
-"""The errors of trace, watch, compare, bisect and verify; errors.txt has the texts."""
+"""The errors of trace, watch, compare, bisect and verify; errors.txt has their texts."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
-"""Faults at random locations in the training of real models.
+"""Injected faults at random locations in the training of real models.
 
-If the result of a call is 1 % wrong, compare must rank the call first. If the result contains an infinity or a NaN,
-watch must report the call first. The advice of watch must avoid its findings.
+If a call's result is 1 % wrong, compare must rank the call first. If the result contains an infinity or a NaN, watch
+must report the call first. With the advice of watch, its findings must not return.
 """
 
 import warnings
@@ -24,8 +24,8 @@ from tests.support.properties import examples
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 MODELS = st.sampled_from([resnet, bert, llama])
-WIDTH = 8  # the width of the models of branches
-ROUNDS = 12  # the maximum number of findings whose advice is followed
+WIDTH = 8  # The width of models with branches.
+ROUNDS = 12  # The maximum number of findings whose advice the test follows.
 
 
 class Training:
@@ -41,7 +41,7 @@ class Training:
         self.optimizer = polycast.syncfree.AdamW(self.model.parameters())
 
     def run(self) -> None:
-        with polycast.autocast(self.device, torch.bfloat16):  # float16 would need a scaler
+        with polycast.autocast(self.device, torch.bfloat16):  # float16 would need a scaler.
             total = loss(dict(named_tensors("output", self.model(self.batch))))
         total.backward()  # type: ignore[no-untyped-call]
 
@@ -50,7 +50,7 @@ class Training:
         self.optimizer.step()
 
     def sites(self, run: Callable[[], None]) -> dict[int, Site]:
-        """Return the ops of a run that compute a result of the program, by their numbers, with their locations."""
+        """Return the last op of each call in a run, by the number of the op, with the location of the call."""
         found = results_of(run, self.model)
         self.model.zero_grad()
         return found
@@ -87,7 +87,7 @@ def test_watch_names_the_op_that_produces_an_infinity_or_a_nan(
 
 
 class Branch(nn.Module):
-    """A pre-norm branch next to a residual, which stays in float32."""
+    """A residual block with a pre-norm branch. The residual stays in float32."""
 
     def __init__(self, activation: Any, norm: Any, attends: bool, dropout: float, gain: float) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Branch(nn.Module):
         self.norm, self.inner, self.gain = norm(WIDTH), nn.Sequential(*inner), gain
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the sum of the residual and of the branch."""
+        """Return the sum of the residual and the branch."""
         y = self.norm(x)
         if self.attention is not None:
             y = self.attention(y, y, y, need_weights=False)[0]
@@ -153,7 +153,7 @@ def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
         advised = findings[0].site, findings[0].shows
         why, _, code = findings[0].remedy.partition("polycast.")
         assert why == "a GradScaler with a smaller init_scale avoids it; tried, and finite: "
-        assert not findings[0].skipped  # the program has no scaler
+        assert not findings[0].skipped  # The program has no scaler.
         given = eval(f"polycast.{code}", {"polycast": polycast, "model": model})
         rules |= given if isinstance(given, polycast.Policy) else {}
     pytest.fail(str(findings))

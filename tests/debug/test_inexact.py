@@ -1,4 +1,4 @@
-"""compare on programs that were reported as inexact: the responsible op is first, and the rule fixes the program."""
+"""compare on programs that users reported as inexact: the responsible op is first, and the rule fixes the program."""
 
 import functools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""bisect finds injected culprits in a table of programs, with the smallest fix, in few runs."""
+"""bisect finds the injected culprits of a program and the smallest fix in few runs."""
 
 import multiprocessing
 import os
@@ -49,12 +49,12 @@ class Square(torch.autograd.Function):
 
 def is_float(call: Callable[[], Tensor]) -> bool:
     with polycast.autocast("cpu"):
-        next(MODEL.children())()  # this module calls the same ops
+        next(MODEL.children())()  # This module calls the same ops.
         return call().dtype is torch.float32
 
 
 class Layers(nn.Module):
-    """Linear layers; the first one overflows float16 unless its rule is fp32, but the loss stays finite."""
+    """Linear layers, of which the first overflows float16 unless its rule is fp32. The loss stays finite."""
 
     def __init__(self, is_checkpointed: bool = False) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Layers(nn.Module):
 
 
 def gradient_survives(value: float = 1e-9) -> bool:
-    """Return whether the only gradient, which is too small for float16, is nonzero."""
+    """Return whether the gradient, which is too small for float16, is nonzero."""
     weight = torch.ones(2, 2, requires_grad=True)
     with polycast.autocast("cpu", torch.float16):
         loss = torch.bmm(ONES, weight[None]).float().sum() * value
@@ -123,7 +123,7 @@ def in_a_loader() -> bool:
 
 
 def in_a_child_process() -> bool:
-    """Return the result of a child process, computed without one, because importing polycast there takes seconds."""
+    """Compute the result of a child process in this process, because a child takes seconds to import polycast."""
     return polycast.Policy(os.environ["POLYCAST_POLICY"]).category("bmm", "cpu") == "fp32"
 
 
@@ -153,7 +153,7 @@ def softmax_is_exact() -> bool:
 
 
 class Planted(NamedTuple):
-    """A program, the culprits to find, and the fix if it is smaller."""
+    """A program, the culprits to find, and the fix if it has fewer rules than the culprits."""
 
     check: Callable[[], bool]
     model: nn.Module | None
@@ -167,7 +167,7 @@ OTHER, LAYERS, AGAIN = net(), Layers(), Layers(is_checkpointed=True)
 IN, AT_B, BMM = ("linear", "a.inner"), ("bmm", "b"), ("bmm", "")
 LINEAR_B, DEEP = ("linear", "b"), ("linear", "a.inner.deep")
 FIRST = ("linear", "first")
-MOST = 40  # the limit of runs, for up to 40 rules that differ
+MOST = 40  # The limit of runs, for up to 40 different rules.
 FP32 = ("fp32", "built-in")
 PLANTED = {
     "an op in a module": Planted(failing({IN}), MODEL, [IN]),
@@ -216,7 +216,7 @@ PLANTED = {
     "softmax": Planted(softmax_is_exact, None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})),
 }
 
-# The error of a search that has nothing to find.
+# Programs without a culprit to find, and the error.
 NOTHING = {
     "nothing wrong": (lambda: True, MODEL, 'good under the "bad" policy, so there is nothing'),
     "nothing wrong, without a model": (lambda: True, None, 'good under the "bad" policy, so there is nothing'),
@@ -266,7 +266,7 @@ def test_a_child_process_that_imports_polycast_follows_the_rules() -> None:
 def test_a_program_that_fails_at_random_rarely_yields_a_wrong_culprit(
     of_good: float, of_bad: float, culprits: tuple[set[tuple[str, str]], ...], count: int
 ) -> None:
-    """A run under good rules, or under bad rules, has the wrong result with the probability of_good, or of_bad."""
+    """of_good and of_bad are the probabilities of a wrong result under good and under bad rules."""
     answers, right = Counter[str](), sorted(one for culprit in culprits for one in culprit)
     for seed in range(count):
         draw = random.Random(seed)

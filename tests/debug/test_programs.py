@@ -74,14 +74,14 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-# The programs that run on XLA in ``make test``. XLA takes seconds to compile each program, and torch_xla does not run
-# some of the others under a dispatch mode.
+# The programs that run on XLA. XLA takes seconds to compile each program, and torch_xla does not run some of the others
+# under a dispatch mode.
 ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
 def result(device: str, name: str, around: Callable[[nn.Module], AbstractContextManager[Any]]) -> Any:
     seed(device)
-    torch._dynamo.reset()  # since torch 2.11 torch.cond raises once it has run under a dispatch mode
+    torch._dynamo.reset()  # Since torch 2.11, torch.cond raises after a run under a dispatch mode.
     with torch.device(device):
         model = make()
         with around(model), polycast.autocast(device):
@@ -101,13 +101,13 @@ def test_a_program_gives_the_same_results(
     torch.testing.assert_close(result(real_device, name, around), plain, rtol=0, atol=0)
 
 
-# The operator of the excluded program rejects the inputs of the reference run.
+# The excluded program has an operator that rejects the inputs of the reference run.
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "a custom operator of one dtype"])
 def test_a_program_can_be_compared(name: str) -> None:
     model = make()
     comparison = polycast.debug.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model, X)), model)
     assert comparison.missing == 0 and len(comparison.worst()) == len(comparison)
-    assert bool(comparison) == (name != "meta tensors")  # meta tensors have no values
+    assert bool(comparison) == (name != "meta tensors")  # Meta tensors have no values.
 
 
 def test_a_scripted_part_does_not_stop_a_trace() -> None:

@@ -1,4 +1,4 @@
-"""A trace records the casts of each call, its rule and the source of the rule, and changes nothing."""
+"""trace records the casts of each call, the call's rule and the source of the rule, and changes no result."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ def traced(call: Callable[[], object]) -> trace:
 
 ONES = torch.ones(2, 2)
 HALF, WIDE = ONES.to(BF16), ONES.double()
-# A call; the op, rule, given and computed dtypes and number of casts of the traced call.
+# A function, and its traced call: op, rule, given dtypes, computed dtypes and number of casts.
 CALLS: list[tuple[Callable[[], object], tuple[object, ...]]] = [
     (lambda: linear(ONES, ONES), ("linear", "lower_precision_fp", (F32, F32), (BF16, BF16), 2)),
     (lambda: linear(HALF, HALF), ("linear", "lower_precision_fp", (BF16, BF16), (BF16, BF16), 0)),
@@ -78,7 +78,7 @@ def test_a_cast_states_whether_it_was_in_the_cache(real_device: str) -> None:
 def test_the_dtypes_of_a_models_calls_match_a_dispatch_mode_below(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
 ) -> None:
-    """The dispatch mode is the reference."""
+    """The dtypes that the dispatch mode receives are the reference."""
     if build is recurrent:
         require_lstm(real_device)
     torch.manual_seed(0)
@@ -115,11 +115,11 @@ def test_sums_equal_the_sums_over_the_calls() -> None:
     assert len(t.calls) == sum(row.calls for row in totals)
     assert sum(not cast.reused for call in t.calls for cast in call.casts) == sum(row.casts for row in totals) > 0
     assert sum(row.bytes for row in totals) == sum(cast.bytes for call in t.calls for cast in call.casts)
-    assert seconds_of_table(t, 10_000) < 40 * seconds_of_table(t, 1_000)  # quadratic time would be 100 times
+    assert seconds_of_table(t, 10_000) < 40 * seconds_of_table(t, 1_000)  # Quadratic time would be 100x.
 
 
 def seconds_of_table(t: polycast.debug.trace, number: int) -> float:
-    """Return the processor time of a table of ``number`` calls, the best of three."""
+    """Return the CPU time of a table of ``number`` calls, the shortest of three."""
     t._calls = t.calls[:1] * number
     times = []
     for _ in range(3):
@@ -147,7 +147,7 @@ def test_a_rule_has_the_source_where_it_was_set(real_device: str) -> None:
 
 
 def test_each_of_many_modules_has_its_own_rule_and_source() -> None:
-    """Each module has its own policy. The rule is the one at the time of the call."""
+    """The trace has the rule at the time of the call."""
     kinds = ("bfloat16", "float16", "fp32", "lower_precision_fp")
     model = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(500)))
     for number, layer in enumerate(model):
@@ -160,7 +160,7 @@ def test_each_of_many_modules_has_its_own_rule_and_source() -> None:
 
 
 def test_a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process() -> None:
-    """The returned dtype shows which rule the kernel followed."""
+    """The returned dtype shows the rule that the kernel followed."""
     ended = False
 
     def change() -> None:
@@ -199,7 +199,7 @@ def test_an_exception_ends_the_trace_and_its_calls_remain() -> None:
 
 
 def test_a_trace_of_lines_lists_calls_of_threads_without_python(real_device: str) -> None:
-    """PyTorch runs the backward of a device in such a thread, whose calls have no line.
+    """PyTorch runs the backward of an accelerator in a thread without Python, whose calls have no line.
 
     Calls of the CPU's backward have a line.
     """
@@ -216,7 +216,7 @@ def test_a_trace_of_lines_lists_calls_of_threads_without_python(real_device: str
 
 
 def test_lines_are_found_at_any_depth() -> None:
-    """Finding a line runs no Python code, so it cannot exceed the recursion limit or be interrupted."""
+    """The recorder runs no Python code to find a line, so it cannot exceed the recursion limit."""
 
     def dive() -> None:
         try:
@@ -232,7 +232,7 @@ def test_lines_are_found_at_any_depth() -> None:
 
 
 def test_a_trace_that_another_thread_ends_stops_recording() -> None:
-    """The trace also names a policy that was left during the trace and no longer exists when the trace is read."""
+    """The trace also names a policy that no longer exists when the test reads the trace."""
 
     def call() -> None:
         with polycast.autocast("cpu", policy=polycast.Policy({"linear": "float16"})):

@@ -36,7 +36,7 @@ def run_on_fakes(model: nn.Module) -> str:
         return str(model(torch.ones(3, 4)).shape)
 
 
-# Ways to trace a program, not to train with it.
+# Functions that trace a model without a training step.
 REHEARSALS: list[Callable[[nn.Module], str]] = [
     run_on_fakes,
     lambda model: str(torch.export.export(model, (torch.ones(2, 4),)).graph),
@@ -46,7 +46,7 @@ REHEARSALS: list[Callable[[nn.Module], str]] = [
 
 @pytest.fixture
 def device(real_device: str) -> Iterator[str]:
-    """A device with float16, which is the default device for new tensors."""
+    """Return a device with float16, and make it the default device."""
     if F16 not in lower_precision(real_device):
         pytest.skip(f"autocast on {real_device} has no float16")
     with torch.device(real_device):
@@ -54,7 +54,7 @@ def device(real_device: str) -> Iterator[str]:
 
 
 def watched(function: Callable[[Tensor], Tensor]) -> watch:
-    """Watch a model that contains the function."""
+    """Watch a training step of a model that calls the function."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), Function(function), nn.Linear(4, 4))
     with polycast.debug.watch(model) as found:
@@ -97,7 +97,7 @@ def test_repeated_findings_are_printed_once() -> None:
     assert str(found).endswith("\n  2 more, up to step 2")
 
 
-# The function; the op that loses the number; the op that shows the loss; a part of the remedy.
+# A function; the op of its finding; the op whose result is the first non-finite one; a part of the remedy.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: (x + 300) * 300, "mul", "mul", '(model, {"1": {"mul": "fp32"}, "2": {"linear": "fp32"}})'),
     (lambda x: (x + 300).mul_(300) / 1e4, "add", "mul_", '(model, {"1": {"add": "fp32"}})'),
@@ -113,7 +113,7 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
 
 
 def softmax_in_half(x: Tensor) -> Tensor:
-    p = torch.softmax(x + torch.tensor([20.0, 0, 0, 0]), -1).half()  # the zeros have infinite logarithms
+    p = torch.softmax(x + torch.tensor([20.0, 0, 0, 0]), -1).half()  # Some probabilities underflow to zero.
     return p * p.log()
 
 
@@ -151,7 +151,7 @@ INFINITIES = torch.full((4,), math.inf).half()
 LOW_MASK = torch.tensor([[0.0, torch.finfo(torch.float32).min], [0.0, 0.0]])
 TOKENS = (torch.tensor([[1, 2]]), torch.tensor([2]), torch.tensor([2]))
 LOWEST = torch.finfo(F16).min
-# Programs with infinities that are intended, that only a mask or a comparison reads, or that softmax maps to zero.
+# Functions with infinities that are intended, that only a mask or a comparison reads, or that softmax maps to zero.
 MEANT: list[Callable[[Tensor], Tensor]] = [
     lambda x: x,
     lambda x: torch.softmax(x.masked_fill(torch.eye(4, dtype=torch.bool)[:2], -math.inf), -1),
@@ -168,19 +168,19 @@ MEANT: list[Callable[[Tensor], Tensor]] = [
     lambda x: torch.softmax(x + (torch.full((4,), LOWEST).half() * (x > 0) + LOWEST * (x < 9)).sub(9), -1),
     lambda x: nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], LOW_MASK)[0],
     lambda x: torch.softmax(x + LOW_MASK.repeat(1, 2).to(x.dtype), -1),
-    lambda x: x * x.detach().to(torch.float8_e4m3fn).to(x.dtype),  # no op supports float8
+    lambda x: x * x.detach().to(torch.float8_e4m3fn).to(x.dtype),  # Few ops support float8.
     lambda x: nn.functional.ctc_loss(x[:, None].float().log_softmax(-1), *TOKENS) * torch.ones(2, 4),
 ]
 
 
-# A program, and the ops that are found in it.
+# A function, and the ops of its findings.
 FOUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     *((function, []) for function in MEANT),
     # Consequences of a finding are not findings.
-    (lambda x: torch.exp(x + 20).square() * 0, ["exp"]),  # backward reads the saved infinities
+    (lambda x: torch.exp(x + 20).square() * 0, ["exp"]),  # Backward reads the saved infinities.
     (lambda x: (torch.exp(x + 20).view(4, 2).t() * 0).reshape(2, 4), ["exp"]),
     (lambda x: torch.softmax((x + 300).mul(300).narrow(0, 0, 2), -1), ["mul"]),
-    # Infinities that only a mask reads hide nothing, and do not cause other NaNs.
+    # Infinities that only a mask reads do not hide other findings, and are not the cause of other NaNs.
     (lambda x: torch.where(x > 9, torch.log(x * 0), 0.0) + torch.softmax(x * 0 - INFINITIES, -1), ["softmax"]),
     (lambda x: torch.softmax(torch.exp(x + 20) * 0 + torch.eye(4)[:2].log(), -1), ["exp"]),
 ]
@@ -205,7 +205,7 @@ def test_intended_infinities_and_consequences_of_others_are_not_findings(
 def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
     scalers: Any, optimizers: Any, makes_steps: bool, device: str
 ) -> None:
-    """watch also finds it without an optimizer as an argument."""
+    """watch also finds the overflow without an optimizer as an argument."""
     if device == NAME and makes_steps and (scalers, optimizers) == (polycast, polycast.syncfree):
         pytest.skip("its steps read found_inf in Python, where watch does not see it")
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
@@ -279,7 +279,7 @@ def test_parameters_whose_gradients_underflow_in_several_steps_are_counted(devic
 
 
 class Passing(TorchDispatchMode):
-    """A mode that runs each op, as counters do. It receives the 300 of `x * 300` as a number, not as a tensor."""
+    """A dispatch mode that only runs each op. It receives the 300 of `x * 300` as a number, not as a tensor."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         return function(*args, **(kwargs or {}))

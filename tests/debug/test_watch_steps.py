@@ -1,4 +1,4 @@
-"""Findings of watch in the steps of optimizers, and in other code that writes to their tensors."""
+"""Findings of watch in the steps of optimizers, and in other code that writes to tensors."""
 
 import polycast
 import pytest
@@ -28,7 +28,7 @@ def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_weights_
 
 def test_a_non_finite_write_has_advice_for_writes() -> None:
     model, average = nn.Linear(2, 2).half(), torch.full((2, 2), 6e4).half()
-    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # this eps is 0 in float16
+    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # This eps underflows to zero in float16.
     with polycast.debug.watch(model, optimizer) as stepped:
         (model(torch.zeros(1, 2).half()).float().sum() * 0).backward()
         optimizer.step()
@@ -59,7 +59,7 @@ def test_consequences_of_infinite_weights_in_later_steps_are_not_findings() -> N
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with polycast.debug.watch(model, optimizer) as found:
-        for scale in (1, 1e8, 1, 1):  # no scaler skips the second step
+        for scale in (1, 1e8, 1, 1):  # No scaler skips the second step.
             with polycast.autocast("cpu", F16):
                 loss = model(torch.ones(2, 4)).float().sum() * scale
             loss.backward()
@@ -77,5 +77,5 @@ def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:
             with polycast.autocast("cpu", F16):
                 loss = model(torch.ones(2, 4)).float().sum()
             scaler.scale(loss).backward()
-            optimizer.step()  # the program should call scaler.step(optimizer)
+            optimizer.step()  # The program should call scaler.step(optimizer).
     assert ([one.step for one in found.findings], found.steps) == ([0], 4)

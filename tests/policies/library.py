@@ -1,4 +1,4 @@
-"""A library of custom operators without kernels, because rules read their schemas only."""
+"""A library of custom operators. They have no kernels, because rules read only their schemas."""
 
 from torch.library import Library
 

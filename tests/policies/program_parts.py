@@ -1,7 +1,7 @@
-"""The parts of a random program, and the dtypes of its ops by rules that are read from policy.yaml.
+"""The parts of a random program, and the expected dtypes of its ops.
 
-The dtypes do not come from polycast: policy.yaml has the category of each op on the device. The precedence is the
-README's: inner module, outer module, inner region, outer region, process, policy.yaml.
+The expected dtypes come from the categories in policy.yaml, not from polycast. Rules have this precedence: inner
+module, outer module, inner region, outer region, process, policy.yaml.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-ca
 LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
 LIBRARY.impl("product", lambda x: x @ x, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
-# The op that runs below an unlisted op. XLA has its own einsum.
+# Ops, and the op that each runs if it is unlisted. XLA has its own einsum.
 BELOW = {"matmul": "mm", "einsum": "bmm", "programs::product": "matmul"}
 CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "bmm": lambda x, _: torch.bmm(x[None], x[None]),
@@ -35,10 +35,10 @@ CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "programs::product": lambda x, _: torch.ops.programs.product(x),
     "relu": lambda x, _: torch.relu(x),
 }
-ONE_TENSOR = ("relu", "programs::product")  # ops that do not promote
+ONE_TENSOR = ("relu", "programs::product")  # These ops cannot have the rule promote.
 GIVEN = ("float32", "bfloat16", "float64", "weight")
-VALUES = torch.tensor([[173, -182], [282, 231]]) / 256  # bfloat16 can represent them, but not their products
-WEIGHT = nn.Linear(2, 2, bias=False)  # a program may keep its casts
+VALUES = torch.tensor([[173, -182], [282, 231]]) / 256  # bfloat16 can represent these values, but not their products.
+WEIGHT = nn.Linear(2, 2, bias=False)  # A program may keep the casts of this weight.
 
 
 @cache
@@ -48,7 +48,7 @@ def built_in(device: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class State:
-    """The state of a thread: the dtype and switch of the innermost region, and the rules, from the outermost."""
+    """The state of a thread: the dtype and switch of the innermost region, and all rules, outermost first."""
 
     device: str
     dtype: str
@@ -65,7 +65,7 @@ class State:
         for rules in (*reversed(self.modules), *reversed(self.regions), self.process):
             value = rules.get(op)
             if isinstance(value, dict):
-                # "unlisted" for all others also applies to a device that is like a device with a rule.
+                # "unlisted" for the other devices also applies to a device that inherits from a device with a rule.
                 of_all = value.get("others")
                 like = DEVICES_LIKE[self.name] or self.name
                 value = value.get(self.name, of_all if of_all == "unlisted" else value.get(like, of_all))
@@ -80,8 +80,8 @@ class State:
         if self.enabled and value == "unlisted" and op in BELOW and (op, self.device) != ("einsum", "xla"):
             return self.computed(BELOW[op], given)
         if value in ("input_dtype", "unlisted", "promote"):
-            return "float32" if op == "cat" and given == "bfloat16" else given  # the other tensor is float16
-        if given == "float64":  # float64 is never cast, and torch.cat itself promotes
+            return "float32" if op == "cat" and given == "bfloat16" else given  # cat also has a float16 input.
+        if given == "float64":  # Autocast never casts float64, and torch.cat promotes.
             return given
         return {"lower_precision_fp": self.dtype, "fp32": "float32"}.get(value, value)
 
@@ -115,7 +115,7 @@ class Region(NamedTuple):
 
 
 class Around(NamedTuple):
-    """A block in a module with rules or its copy, in `use`, in `keep`, or in a handler of its error."""
+    """A block in a module with rules, a copy of the module, `use`, `keep`, or a handler of the block's error."""
 
     what: Literal["module", "use", "keep", "try"]
     body: "Block"
@@ -137,13 +137,13 @@ class Generator(NamedTuple):
 
 
 class Threads(NamedTuple):
-    """Several blocks, each in its own thread, at the same time."""
+    """Several blocks that run at the same time, each in its own thread."""
 
     bodies: "tuple[Block, ...]"
 
 
 class Checkpoint(NamedTuple):
-    """A block that backward runs again: its forward in one region, module or `use`, its backward in another."""
+    """A checkpointed block, with one region, module or `use` around its forward and another around its backward."""
 
     body: "Block"
     forward: "Region | Around"
@@ -153,7 +153,8 @@ class Checkpoint(NamedTuple):
 
 
 class Custom(NamedTuple):
-    """An autograd function of two blocks: its forward in one region, module or `use`, its backward in another."""
+    """An autograd function of two blocks, with one region, module or `use` around its forward and another around
+    backward."""
 
     bodies: "tuple[Block, Block]"
     forward: "Region | Around"
@@ -167,7 +168,7 @@ class Raise(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A compiled block, called here, in a region, and here again."""
+    """A compiled block, which is called before a region, in the region, and after the region."""
 
     body: "Block"
     region: Region

@@ -1,7 +1,8 @@
-"""Random programs of nested rules, compared with dtypes that are computed by hand; TIMES=50 runs 2,000.
+"""The runner of random programs of nested rules.
 
-A program is a tree of the parts in tests/policies/program_parts.py. `made` converts it to a function that uses public
-names only, and lists the dtypes of its ops. The values are compared with the same ops on inputs that are cast by hand.
+A program is a tree of the parts in tests/policies/program_parts.py. `made` converts a program to a function that uses
+public names only, and lists the expected dtypes of its ops. The tests compare the values with the same ops on inputs
+that are cast by hand.
 """
 
 import io
@@ -44,7 +45,7 @@ from tests.policies.program_parts import (
 )
 
 Generates: TypeAlias = abc.Generator[None, None, None]
-Run: TypeAlias = Callable[[list[Tensor]], None]  # a function that runs a block and appends its results to a list
+Run: TypeAlias = Callable[[list[Tensor]], None]  # A Run runs a block and appends its results to a list.
 
 
 def _saved(module: nn.Module) -> nn.Module:
@@ -83,7 +84,7 @@ class Runs(nn.Module):
 
 
 def made(block: Block, state: State, found: list[Found]) -> Run:
-    """Return a function that runs a block, and append the dtype of each of its ops to ``found``."""
+    """Return a function that runs a block, and append the expected dtype of each of its ops to ``found``."""
     runs = [made_of(node, state, found) for node in block]
 
     def run(out: list[Tensor]) -> None:
@@ -142,14 +143,15 @@ def entered(node: Region | Around, device: str, body: Run) -> Run:
 
 
 def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Module:
-    """Return a copy of a module, which keeps its rules when the original loses them."""
+    """Return a copy of a module, and remove the rules of the original, which the copy must not lose."""
     made = copy(module)
     polycast.assign(module, {"": None})
     return made
 
 
 def backward(node: Checkpoint | Custom, device: str, call: Callable[[Tensor, list[Tensor]], Tensor]) -> Run:
-    """Return a function that calls another in one context, and runs backward in a second one, or in a thread."""
+    """Return a function that runs a call in the node's forward context and backward in the other, possibly in a
+    thread."""
 
     def run(out: list[Tensor]) -> None:
         results: list[Tensor] = []
@@ -173,7 +175,7 @@ def rerun(node: Checkpoint, body: Run, x: Tensor, out: list[Tensor]) -> Tensor:
 
     if x.device.type != "xla":
         return checkpoint(function, x, use_reentrant=node.use_reentrant)  # type: ignore[no-any-return]
-    from torch_xla.utils.checkpoint import checkpoint as of_xla  # PyTorch's checkpoint needs a module torch.xla
+    from torch_xla.utils.checkpoint import checkpoint as of_xla  # PyTorch's checkpoint needs the module torch.xla.
 
     return of_xla(function, x, use_reentrant=True)  # type: ignore[no-any-return]
 
@@ -254,7 +256,7 @@ def compiled(body: Run, region: Callable[[], Any]) -> Run:
         return out
 
     def run(out: list[Tensor]) -> None:
-        code = function.__code__.replace()  # a new code object, which was never compiled
+        code = function.__code__.replace()  # Dynamo has not compiled this new code object.
         fresh = torch.compile(FunctionType(code, globals(), "fresh", None, function.__closure__), backend="eager")
         out += fresh()
         with region():

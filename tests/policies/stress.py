@@ -1,4 +1,4 @@
-"""Threads that compile, enter, fork and change the policy of the process at the same time: no error, no hang.
+"""A stress test: threads compile, enter policies, fork and change the process's policy, without an error or a deadlock.
 
 Run this file as a module, with a duration in seconds: ``python -m tests.policies.stress 60``.
 """
@@ -23,7 +23,7 @@ KINDS = {"fp32": torch.float32, "float16": torch.float16, "float64": torch.float
 
 
 def drawn(rng: random.Random) -> tuple[Policy, torch.dtype]:
-    """Return one of hundreds of policies, and the dtype of matmul under it."""
+    """Return one of hundreds of policies, and the dtype of matmul under that policy."""
     kind = rng.choice(list(KINDS))
     return Policy({"matmul": kind, f"aten::{rng.choice(OPS)}": rng.choice(("fp32", "float64"))}), KINDS[kind]
 
@@ -39,7 +39,7 @@ def enters(rng: random.Random) -> None:
 
 def compiles(rng: random.Random) -> None:
     made: dict[str, Callable[[Tensor], Tensor]] = {}
-    exec("def square(x): return x @ x", made)  # a new code object, which was never compiled
+    exec("def square(x): return x @ x", made)  # Dynamo has not compiled this function.
     (rules, kind), (inner, other) = drawn(rng), drawn(rng)
 
     def within(x: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def compiles(rng: random.Random) -> None:
 
 def forks(rng: random.Random) -> None:
     if (child := os.fork()) == 0:
-        signal.alarm(60)  # the alarm ends a child that hangs; faulthandler would wait for the parent's watchdog
+        signal.alarm(60)  # This ends a child that hangs, because the child has no watchdog.
         try:
             enters(rng)
             os._exit(0)
@@ -68,12 +68,12 @@ def uses(rng: random.Random) -> None:
 
 
 def main(seconds: float) -> None:
-    """Run threads that each perform one of these tasks, for this duration."""
+    """Run one thread for each role, for a number of seconds."""
     faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # A deadlock prints tracebacks.
     roles = (enters, compiles, forks, uses)
-    torch.set_num_threads(1)  # a forked child has no thread pool
+    torch.set_num_threads(1)  # A forked child has no thread pool.
     # Each role runs once before, because two threads that import dynamo at once fail in PyTorch. PyTorch also looks up
-    # an operator at its first call; a child that is forked meanwhile hangs when it calls the operator.
+    # an operator at its first call. A child that is forked during the lookup hangs when it calls the operator.
     for role in roles:
         role(random.Random(role.__name__))
     end = time.monotonic() + seconds

@@ -26,7 +26,7 @@ def model() -> nn.Sequential:
 
 
 class Attends(nn.Module):
-    """A module with nn.MultiheadAttention, which reads the weights of a submodule, and a list, which has no forward."""
+    """A module with an attention that reads the weights of its submodule, and with a list, which has no forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ KEYS: dict[str, tuple[nn.Module, object, list[str]]] = {
     "the model, by a policy": (BLOCKS, Policy({"linear": "fp32"}), [""]),
     "the model, by a release": (BLOCKS, "torch-2.11", [""]),
     "nothing": (BLOCKS, None, []),
-    # With modules that PyTorch never calls
+    # The next keys select modules that PyTorch never calls.
     "a reader and what it reads": (ATTENDS, {"re:attention.*": "fp32"}, ["attention", "attention.out_proj"]),
     "what a list holds": (ATTENDS, {"re:layers.*": "fp32"}, ["layers.0"]),
     "all": (ATTENDS, {"re:.*": "fp32"}, ["", "attention", "attention.out_proj", "layers.0"]),
@@ -70,11 +70,11 @@ def test_a_key_of_an_assignment_selects_modules(model: nn.Module, rules: Any, na
     assert len(polycast.assigned(model)) == 0
 
 
-# Rules, and the results of a, b and c in a region without rules.
+# Rules, and the dtypes of the results of a, b and c in a region without rules.
 HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
     ({}, [BF16, BF16, BF16]),
     ({"a": torch.float16}, [HALF, BF16, BF16]),
-    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # b has matmul only
+    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # b has only matmul's rule
     ({"[ab]": {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "a": {"linear": "float64"}}, [F64, F32, F32]),
     ({nn.Linear: {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "b": None, "c": "fp32"}, [HALF, BF16, F32]),
 ]
@@ -171,7 +171,7 @@ def layer() -> nn.TransformerEncoderLayer:
 @pytest.mark.parametrize(("name", "masked"), [("linear1", False), ("linear2", False), ("self_attn", True)])
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage:UserWarning")
 def test_evaluation_runs_in_the_dtypes_of_training(name: str, masked: bool) -> None:
-    """In evaluation PyTorch's layer passes its weights to a fused operator, and calls no submodule."""
+    """In evaluation, PyTorch's layer would pass its weights to a fused operator instead of calling submodules."""
     encoder = nn.TransformerEncoder(layer(), 2)
     x, mask = torch.randn(2, 3, 8), torch.tensor([[False] * 3, [False, False, True]]) if masked else None
     assert list(polycast.assign(encoder, {f"layers.*{name}": "fp32"})) == [f"layers.{index}.{name}" for index in (0, 1)]
@@ -185,7 +185,7 @@ def test_evaluation_runs_in_the_dtypes_of_training(name: str, masked: bool) -> N
 
 
 def is_fused(module: nn.Module) -> bool:
-    """Return whether a layer calls the fused operator in evaluation."""
+    """Return whether a layer calls its fused operator."""
     with torch.no_grad(), polycast.autocast("cpu"), polycast.debug.trace() as trace:
         module(torch.randn(2, 3, 8))
     return "_transformer_encoder_layer_fwd" in [call.site.op for call in trace.calls]

@@ -23,7 +23,7 @@ def dtype_of(call: Callable[[torch.Tensor], torch.Tensor]) -> torch.dtype:
         return call(X).dtype
 
 
-# A function that makes a change, its target, and the values before and after one change of each kind.
+# The function that makes a change, a function that returns the state, and the states after zero to three changes.
 CHANGES: dict[str, tuple[Callable[[str], Handle], Callable[[], object], list[object]]] = {
     "use": (lambda kind: polycast.use({"matmul": kind}), lambda: dtype_of(lambda x: x @ x), IN_FORCE),
     "assign": (lambda kind: polycast.assign(LAYER, {"": {"linear": kind}}), lambda: dtype_of(LAYER), IN_FORCE),
@@ -50,7 +50,7 @@ def test_a_handle_restores_the_earlier_state(name: str) -> None:
         handle.remove()
         assert found() == value
     with make("fp32"):
-        handles[0].remove()  # a second removal does nothing
+        handles[0].remove()  # A second removal has no effect.
         assert found() == values[1]
     assert found() == values[0]
     with pytest.raises(ZeroDivisionError), make("fp32"):
@@ -101,7 +101,7 @@ def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> N
             polycast.use({"matmul": "fp32"})
         with pytest.warns(UserWarning, match=nothing):
             polycast.assign(LAYER, {"": {"linear": "float16"}})
-        polycast.assign(LAYER, {"": None}), polycast.use(None)  # these calls do not warn
+        polycast.assign(LAYER, {"": None}), polycast.use(None)  # Calls that remove rules do not warn.
         with pytest.warns(UserWarning, match=nothing):
             polycast.use({"matmul": "fp32"})
         assert polycast.policy.current() == Policy()

@@ -1,4 +1,4 @@
-"""Policies under torch.compile: correct casts each time, one compilation for each policy, and nothing left behind."""
+"""Policies under torch.compile: correct casts, one compilation for each policy, and no state after the test."""
 
 import json
 import os
@@ -34,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """No compiled code before the test, and no policy after it."""
+    """Reset dynamo before the test, and remove the process's policy after the test."""
     torch._dynamo.reset()
     yield
     polycast.use(None)
@@ -224,7 +224,7 @@ print(counters["aot_autograd"]["autograd_cache_hit"])
 
 @pytest.mark.slow
 def test_a_second_process_loads_the_code_of_its_policy_from_the_disk(tmp_path: os.PathLike[str]) -> None:
-    """The second process uses the reverse order, in which the scopes have other numbers."""
+    """The second process enters the policies in reverse order, so that their scopes have other ids."""
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1", "TORCH_LOGS": "-all"}
     first, second = "A torch.float16", "B torch.float32"
     assert python(ON_DISK % "AB", **environment).splitlines() == [first, second, "0"]
@@ -273,7 +273,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def process() -> list[Any]:
-    """The findings of a process that changed its policy while a thread imported the compiler."""
+    """Return the findings of a process that runs PROCESS."""
     if torch.__version__.startswith("2.10.") and torch.version.cuda and not torch.cuda.is_available():
         pytest.skip("PyTorch 2.10 for CUDA crashes without a GPU if a thread compiles before the main thread")
     found: list[Any] = json.loads(python(PROCESS, TORCH_LOGS="-all"))

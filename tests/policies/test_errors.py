@@ -1,4 +1,4 @@
-"""The errors of policies, of rules of modules and of comparisons: errors.txt has the text of each."""
+"""The errors of policies, and of assignments to modules; errors.txt has their texts."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from torch import nn
 import tests.policies.library  # noqa: F401
 from tests.support.recorded_errors import RecordedError
 
-# These names have no types, because most arguments below are wrong.
+# These names are of type Any, because most arguments below have wrong types.
 Policy: Any = polycast.Policy
 use: Any = polycast.use
 
@@ -64,14 +64,14 @@ ERRORS: dict[str, Callable[[], object]] = {
     "keys that name nothing": lambda: Policy({3: "fp32", None: "fp32", "softmax": {torch.half: "fp32", (): "fp32"}}),
     "a key of several lines": lambda: Policy({"soft\nmax": "fp32"}),
     "rules for modules": lambda: Policy({"models": {"Net": {"norm": "fp32"}}}),
-    # Values of rules
+    # Wrong rules
     "three problems of a value": lambda: Policy({"softmax": WRONG_VALUES}),
     "other words for devices": lambda: Policy({"softmax": dict.fromkeys(("gpu", "ROCm", "xpuu", "CUDA"), "fp32")}),
     "torch's own kernel": lambda: Policy({"softmax": "stock"}),
     "a rule of a dtype that nothing is cast to": lambda: Policy({"softmax": torch.int8}),
     "values that say nothing": lambda: Policy({"softmax": None, "relu": 3, "gelu": {"cuda": [b"fp32"]}, "exp": {1}}),
     "a value in itself": lambda: Policy(ITSELF),
-    # The categories that an op can have
+    # Categories that an op cannot have
     "promotion of one tensor": lambda: Policy({"relu": "promote"}),
     "no argument for a dtype": lambda: Policy({"torch.nn.ReLU": {"cpu": "fp32_set_opt_dtype"}}),
     "no overload for a dtype": lambda: Policy({"library::attention": "fp32_append_dtype"}),
@@ -83,7 +83,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "an op and its public name": lambda: Policy({"softmax": "fp32", "torch.softmax": {"cpu": "bfloat16"}}),
     "an op and what runs it": lambda: Policy({"nn.CrossEntropyLoss": "fp32", "log_softmax": {"mps": "input_dtype"}}),
     "two spellings of an overload": lambda: Policy({"pow.Scalar": "fp32", "aten::pow.Scalar": "input_dtype"}),
-    # Values that are not policies
+    # Arguments that are not policies
     "an unknown category": lambda: Policy("fp23"),
     "an unknown dtype": lambda: Policy("bf61"),
     "a misspelt release": lambda: Policy("torch2.1l"),
@@ -96,7 +96,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a dtype that nothing is cast to": lambda: Policy(torch.int8),
     "pairs": lambda: Policy([("softmax", "fp32")]),
     "a number": lambda: Policy(3),
-    # Files of rules
+    # Policy files
     "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {as: fp32}}"),
     "file: more than rules": lambda: load("ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
     "file: rules for modules": lambda: load("ops: {softmax: fp32}\nmodels: {Net: {norm: {linear: fp32}}}"),
@@ -112,7 +112,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "file: a date": lambda: load("softmax: 2026-99-99"),
     "file: lists in lists": lambda: load("softmax: " + "[" * 2000),
     "file: two documents": lambda: load("softmax: fp32\n---\nlinear: fp32"),
-    # Rules of modules
+    # Assignments to modules
     "assign: an unknown module": lambda: assign({"d": "fp32"}),
     "assign: a misspelt module": lambda: assign({"encodr": {"gelu": "fp32"}}),
     "assign: an op": lambda: assign({"linear": "fp32"}),
@@ -135,7 +135,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "assign: a wrong file for a module": lambda: assign({"a": file("ops:\n  softmaxx: fp32")}),
     "assign: the arguments swapped": lambda: assign(NET, {"linear": "fp32"}),
     "assign: a class": lambda: assign("fp32", nn.Linear),
-    # Files of rules of modules
+    # Assignment files
     "assign: problems in a file": lambda: assign(file("a: {gelu: fp23, sofmax: fp32}\nd: {gelu: fp32}\nb: [fp32]")),
     "assign: a number in a file": lambda: assign(file("norm: 1")),
     "assign: a text": lambda: assign(file("fp32")),
@@ -143,7 +143,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "assign: an op in a file": lambda: assign(file("linear: fp32")),
     "assign: a file of models": lambda: assign(file("models: {Net: {norm: {layer_norm: fp32}}}")),
     "assign: a file of rules for ops": lambda: assign(file("ops: {layer_norm: fp32}")),
-    # Calls
+    # Wrong calls
     "a number is used": lambda: use(3),
     "an unknown op is asked of a policy": lambda: Policy({"softmax": "fp32"})["gleu"],
     "an op without a rule is asked of a policy": lambda: Policy({"softmax": "fp32"})["gelu"],

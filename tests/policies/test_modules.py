@@ -74,14 +74,14 @@ class Static(nn.Module):
 
 
 class Listed(nn.Linear):
-    """A module whose subclasses require an argument."""
+    """A module that raises if it is subclassed."""
 
     def __init_subclass__(cls, name: str) -> None:
         raise AssertionError(name)
 
 
 def wrapped(module: Any) -> Any:
-    """Wrap the forward of a module as trainers do."""
+    """Wrap the forward of a module, like trainers do."""
     inner = module.forward
     module.forward = wraps(inner)(lambda *args: inner(*args))
     return module
@@ -98,7 +98,7 @@ def traced() -> Any:
     return ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
 
 
-# Modules that have rules.
+# Functions that return a module with rules.
 MADE: dict[str, Callable[[], Any]] = {
     "a static forward": lambda: ruled(Static()),
     "a class that refuses subclasses": lambda: ruled(Listed(4, 4)),
@@ -135,7 +135,7 @@ class Named(nn.Linear):
 
 
 def test_a_forward_with_rules_may_have_arguments_of_any_name() -> None:
-    torch._dynamo.reset()  # compiled modules with rules share one limit of recompilations
+    torch._dynamo.reset()  # Compiled modules with rules share a limit of recompilations.
     module = ruled(Named(4, 4))
     for run in (module, torch.compile(module, backend="eager", fullgraph=True)):
         with polycast.autocast("cpu"):

@@ -1,4 +1,4 @@
-"""A policy as an immutable value: its categories on each device, the spellings of rules, merging and printing."""
+"""Policies: their categories on each device, the spellings of rules, and immutability, merging and printing."""
 
 import json
 from pathlib import Path
@@ -15,10 +15,10 @@ MINE = Policy({"softmax": "fp32", "pow.Scalar": {"cuda": "half"}})
 READ = {"softmax": "fp32", "pow.Scalar": {"cuda": "float16"}}
 
 LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1 npu musa mlu"
-CPU = "cpu tpu"  # tpu is like cpu
+CPU = "cpu tpu"  # tpu inherits from cpu.
 ALL = " ".join(DEVICES)
 CROSS_ENTROPY = "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"
-# Rules, and the resulting categories on devices. An op represents all overloads that are listed with it.
+# Rules, and the resulting categories on devices.
 RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "an op": ({"layer_norm": "input_dtype"}, {ALL: "layer_norm input_dtype"}),
     "an overload": ({"pow.Tensor_Scalar": "bfloat16"}, {ALL: "pow.Tensor_Scalar bfloat16"}),
@@ -60,7 +60,7 @@ def test_rules_resolve_to_a_category_on_each_device(rules: dict[str, object], ex
     }
 
 
-# Values that are accepted as a policy with softmax in fp32.
+# Values that Policy accepts, which all mean softmax in fp32.
 POLICIES: list[object] = [
     {"ops": {"softmax": "fp32"}},
     {"torch.softmax": torch.float32},
@@ -74,7 +74,7 @@ def test_a_dict_or_a_file_is_accepted_as_a_policy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {softmax: fp32}")
-    for name in ("flat.yaml", "mine", "torch-2.11"):  # a Path is a file, with any name
+    for name in ("flat.yaml", "mine", "torch-2.11"):  # A Path is a file with any name.
         Path(name).write_text("softmax: fp32")
     assert Policy(value) == Policy({"softmax": "fp32"})  # type: ignore[arg-type]
 
@@ -87,20 +87,20 @@ def test_a_category_or_a_dtype_applies_to_every_op(value: str, category: str) ->
     assert {rule.category for rule in Policy(value).by_overload()} == {category}
 
 
-# An op, and its names.
+# An op, and the names that mean the op.
 NAMES: dict[str, list[object]] = {
     "softmax": [
         *("torch.softmax", "F.softmax", "nn.Softmax", "Softmax", "nn.functional.softmax", "torch.Tensor.softmax"),
         *("Tensor.softmax", "aten::softmax", "torch.ops.aten.softmax", torch.softmax, torch.nn.Softmax),
         *(torch.nn.functional.softmax, torch.Tensor.softmax, torch.ops.aten.softmax),
     ],
-    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # no row of policy.yaml names gelu
+    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # policy.yaml does not list gelu.
     "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm],
-    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # sum.dim_IntList is another overload
+    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # sum.dim_IntList is not included.
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],
-    "linalg_cross": ["torch.linalg.cross", torch.linalg.cross],  # "cross" is another op
+    "linalg_cross": ["torch.linalg.cross", torch.linalg.cross],  # "cross" is another op.
     "fft_fft": ["torch.fft.fft", torch.fft.fft],
 }
 
@@ -126,7 +126,7 @@ def test_a_custom_operator_is_listed_under_its_own_name() -> None:
     assert Policy({twice: "fp32"}) == Policy({torch.ops.keys.twice: "fp32"}) == Policy({"keys::twice": "fp32"})
 
 
-# A dtype, how rules print it, and its spellings.
+# A dtype, its name in printed rules, and its spellings.
 DTYPES: list[tuple[torch.dtype, str, str]] = [
     (torch.float16, "float16", "float16 fp16 f16 half FP16 torch.float16 torch.half"),
     (torch.bfloat16, "bfloat16", "bfloat16 bf16 BF16 torch.bfloat16"),
@@ -155,7 +155,7 @@ def test_a_policy_converts_to_a_dict() -> None:
 
 def test_a_policy_equals_an_equivalent_one() -> None:
     assert MINE == READ == MINE == Policy(MINE) == Policy({"torch.softmax": "float32", "pow.Scalar": {"cuda": "fp16"}})
-    assert Policy({"pow.Scalar": {"cuda": "fp16"}, "torch.softmax": torch.float32}) == MINE  # in another order
+    assert Policy({"pow.Scalar": {"cuda": "fp16"}, "torch.softmax": torch.float32}) == MINE  # The order is different.
     assert MINE != {"softmax": "fp32"} and MINE != {"sofmax": "fp32"} and MINE != {} and MINE != "fp32"
     assert {MINE: 1}[Policy(READ)] == 1 and len({MINE, Policy(READ), Policy()}) == 2
     assert bool(MINE) and not Policy() and Policy(None) == Policy({}) == Policy()
@@ -175,7 +175,7 @@ def test_sources_do_not_affect_equality(tmp_path: Path) -> None:
     assert read == made
 
 
-# One policy, another, and the rules of both joined.
+# Two policies, and the rules of the merged policy.
 JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]] = {
     "other ops": ({"mv": "fp32"}, {"mm": "fp32"}, {"mv": "fp32", "mm": "fp32"}),
     "the later wins": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),

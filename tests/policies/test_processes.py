@@ -1,4 +1,4 @@
-"""Policies from the environment of a process, in its child processes, and the modules that they import."""
+"""Policies in the environment variable of a process and in child processes, and the modules that policies import."""
 
 import os
 import pickle
@@ -37,7 +37,7 @@ def test_torchgen_and_the_dispatcher_allow_every_overload_the_same_categories() 
 
 
 def test_another_process_reads_a_policy_without_its_library_and_imports_yaml_for_files_only(tmp_path: Path) -> None:
-    """The digest of the policy is the same."""
+    """The policy's digest in the other process is equal."""
     mine, pickled = Policy({"softmax": {"cuda": "fp32"}}), pickle.dumps(Policy({"library::attention": "fp32"}))
     mine.save(tmp_path / "mine.yaml")
     made = f"polycast.Policy({mine.rules}).digest", f"pickle.loads({pickled!r}).rules"

@@ -1,6 +1,6 @@
-"""Random programs of nested rules have the dtypes and values that are computed by hand; TIMES=50 runs 2,000.
+"""Random programs of nested rules have the expected dtypes and values; TIMES=50 runs 2,000 programs.
 
-tests/policies/program_parts.py has the parts of a program, and programs.py runs one. This file has the strategies.
+program_parts.py has the parts of a program, programs.py runs a program, and this file draws the programs.
 """
 
 import re
@@ -65,7 +65,7 @@ ops = st.builds(Op, st.sampled_from(sorted(CALLS)), st.sampled_from(GIVEN))
 
 @st.composite
 def regions(draw: st.DrawFn, body: st.SearchStrategy[Block], *, has_rules: bool = False) -> Region:
-    """Draw a region; sometimes a PyTorch region, which has no policy."""
+    """Draw a polycast region, or a PyTorch region, which has no policy."""
     rules = draw(drawn_rules() if has_rules else st.none() | drawn_rules())
     dtype = draw(st.sampled_from([None, None, "bfloat16", "float16"]))
     enabled = draw(st.sampled_from([True, True, True, False]))
@@ -76,7 +76,7 @@ def regions(draw: st.DrawFn, body: st.SearchStrategy[Block], *, has_rules: bool 
 def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
     """Draw a block.
 
-    The letters allow `use`, threads, generators, raised errors, `keep`, backward (d: also in threads), and compiling.
+    The letters allow `use`, threads, generators, raised errors, `keep`, backward (d: in threads), and compiled code.
     """
     if depth == 0:
         return st.lists(ops, min_size=1, max_size=2).map(tuple)
@@ -89,8 +89,8 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
         edge = regions(st.just(())) | modules(st.just(()))
         if "u" in kinds:
             edge |= st.builds(Around, st.just("use"), st.just(()), drawn_rules(), st.none())
-        # Without threads, which would follow the process, and without a backward that may rerun the forward around it,
-        # or that may wait for the thread that it is in.
+        # The inner blocks exclude threads, which would follow the process. They also exclude a backward that could
+        # rerun the enclosing forward or wait for its own thread.
         inner, nested = (blocks(depth - 1, "".join(set(kinds) - without)) for without in ({*"tcb"}, {*"tcd"}))
         in_thread = st.booleans() if "d" in kinds else st.just(False)
         nodes.append(st.builds(Checkpoint, inner, edge, edge, st.booleans(), in_thread))
@@ -99,9 +99,9 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
     if "u" in kinds:
         nodes.append(st.builds(Around, st.just("use"), within, drawn_rules(), st.none()))
     if "t" in kinds:
-        threads = blocks(depth - 1, "".join(set(kinds) - {*"uc"}))  # the other threads would see `use`
+        threads = blocks(depth - 1, "".join(set(kinds) - {*"uc"}))  # `use` would affect the other threads.
         nodes.append(st.builds(Threads, st.lists(threads, min_size=1, max_size=2).map(tuple)))
-    if "g" in kinds:  # PyTorch's own region would stay entered after the module
+    if "g" in kinds:  # A PyTorch region would outlast the module.
         nodes.append(st.builds(Generator, regions(blocks(0)), within, st.none()))
         nodes.append(st.builds(Generator, regions(blocks(0), has_rules=True), within, drawn_rules()))
     if "r" in kinds:
@@ -109,7 +109,7 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
         inside = regions(raising) | modules(raising)
         nodes.append(st.builds(Around, st.just("try"), st.tuples(ops, inside), st.just({}), st.none()))
     if "c" in kinds:
-        # As with torch.autocast, compiled code does not see another dtype of a disabled region.
+        # Like under torch.autocast, compiled code does not see the dtype of a disabled region.
         seen = regions(blocks(0)).filter(lambda region: region.enabled or region.dtype is None)
         nodes.append(st.builds(Compiled, blocks(min(depth - 1, 2), ""), seen))
     return st.lists(st.one_of(nodes), min_size=1, max_size=3).map(tuple)
@@ -129,7 +129,7 @@ def check(program: Block, device: str) -> None:
     for op, result in zip(expected, results, strict=True):
         torch.testing.assert_close(result, op.value(device), rtol=0, atol=0)
     x = torch.eye(2).to(device)
-    with polycast.autocast(device):  # the program has left no state
+    with polycast.autocast(device):  # The program must leave no state.
         assert (x @ x).dtype == lower_precision(device)[0]
     assert polycast.policy.current() == polycast.Policy()
     assert (scope_depth(), scope_in_force(), torch.is_autocast_enabled(device)) == (0, None, False)

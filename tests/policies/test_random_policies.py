@@ -1,4 +1,4 @@
-"""Random rules, valid and invalid: they resolve to rules that fit, or each problem names its location."""
+"""Random rules: valid rules resolve to possible ones, and each error of invalid rules names its location."""
 
 import copy
 import pickle
@@ -20,14 +20,14 @@ from tests.support.properties import examples
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())
 LISTED = sorted({rule.op for rule in BUILT_IN})
 PUBLIC = sorted({name for names, _ in NAMES for name in names.split()})
-# Values that a policy cannot contain.
+# Values that a policy must reject.
 STRANGE: list[object] = [None, 3, 0.5, True, b"fp32", object(), {1}, print, torch.ones(1), float("nan"), (), [], {}]
 STRANGE += ["", "\ud800", "\x07", "fp\n32", "é", "a" * 9999, "::", "aten::", "torch.", "torch.ops.", ".", "mv."]
 
 
 @st.composite
 def names(draw: st.DrawFn) -> str:
-    """Draw a name of an operator; sometimes a misspelled name."""
+    """Draw the name of an operator, which is sometimes misspelled."""
     name = draw(st.sampled_from(draw(st.sampled_from((LISTED, LISTED, LISTED, PUBLIC, OPERATORS)))))
     if "::" in name:
         spelled = f"torch.ops.{name.replace('::', '.', 1)}"
@@ -41,7 +41,7 @@ DEVICE_KEYS: list[object] = [*[*DEVICES, "others"] * 3, torch.device("cuda", 1),
 
 
 def values() -> st.SearchStrategy[object]:
-    """Draw a value of a rule, or something similar."""
+    """Draw a value of a rule, which is sometimes invalid."""
     several = st.lists(CATEGORY, min_size=1, max_size=3)
     value: st.SearchStrategy[object] = CATEGORY | several | several.map(tuple)
     for _ in range(2):

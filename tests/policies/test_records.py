@@ -1,4 +1,4 @@
-"""The records of PyTorch's releases: their file, the policy of each, policy.yaml, and the installed release."""
+"""The records of PyTorch's releases, compared with policy.yaml and with the installed release, and their policies."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Rel
     for name, device in [*rules, *((name, device) for name in record.ops for device in record.devices)]:
         rule = rules.get((name, device))
         held = "unlisted" if rule is None else rule.category.value
-        # A note belongs to a listed op, even with the category input_dtype.
+        # A listed op may have a note, even with the category input_dtype.
         told = record.category(name, device)
         if device in record.devices and not (rule and rule.note) and told not in (held, ABSENT):
             different.add(f"{device}-{name}")
@@ -47,7 +47,7 @@ def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Rel
 
 @pytest.mark.slow
 def test_the_installed_release_matches_its_record() -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.support.release_probe"]  # the probe runs without polycast
+    command = [sys.executable, "-W", "ignore", "-m", "tests.support.release_probe"]  # The probe runs without polycast.
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     record = releases().get(RUNNING) or [one for one in RECORDS if one.number < RELEASE][-1]
@@ -60,14 +60,14 @@ def test_the_installed_release_matches_its_record() -> None:
 
 
 def lines_that_differ(record: Release, found: dict[str, Any]) -> list[str]:
-    """Return the lines of releases.yaml for the overloads that differ from the record of a release."""
+    """Return lines for releases.yaml, for the overloads that differ from the record of a release."""
     lines = []
     for name in sorted({*record.ops, *(name for rules in found["devices"].values() for name in rules)}):
         seen, wanted = {}, {}
         for device, rules in sorted(found["devices"].items()):
             seen[device] = rules.get(name, UNLISTED if name in found["overloads"] else ABSENT)
             wanted[device] = record.category(name, device)
-            if torch.version.cuda is None and wanted[device] == STOCK:  # only builds with cuDNN have this kernel
+            if torch.version.cuda is None and wanted[device] == STOCK:  # Only builds with cuDNN have this kernel.
                 wanted[device] = seen[device]
         if seen != wanted:
             listed = {device: category for device, category in seen.items() if category != UNLISTED}
@@ -99,7 +99,7 @@ def test_a_device_without_a_record_has_its_built_in_categories(record: Release) 
     rules = [rule for rule in polycast.Policy(record.name).by_overload() if rule.device not in record.devices]
     assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
     assert {rule.note for rule in rules} == {f"built-in, because {record.name} has no record"}
-    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # like none, like the CPU
+    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # xla: like none, tpu: cpu
 
 
 def test_an_unchanged_device_that_is_like_a_changed_one_is_saved_explicitly() -> None:
@@ -115,7 +115,7 @@ def test_an_unchanged_device_that_is_like_a_changed_one_is_saved_explicitly() ->
 def test_the_policy_of_a_release_is_a_policy() -> None:
     release, mine = polycast.Policy("torch-2.11"), polycast.Policy({"rms_norm": {"cuda": "bfloat16"}})
     assert release == polycast.Policy(release.rules) == polycast.Policy("2.11")
-    assert release == polycast.Policy("torch-2.10") != polycast.Policy("torch-2.12")  # 2.11 changes nothing
+    assert release == polycast.Policy("torch-2.10") != polycast.Policy("torch-2.12")  # 2.11 has no change.
     assert (release | mine).category("rms_norm", "cuda") == "bfloat16"
     assert "conv1d.padding" in release.diff() and release.diff(release) == ""
     assert {rule.source for rule in release.by_overload()} == {"torch-2.11"}

@@ -1,4 +1,4 @@
-"""Regions and modules with policies: their state, threads, interrupts and lifetimes. test_programs.py nests them."""
+"""Regions and modules with policies: their state, threads, interrupts and lifetimes. test_programs.py tests nesting."""
 
 import gc
 import signal
@@ -77,7 +77,7 @@ def test_hundreds_of_scopes_are_as_fast_as_ten() -> None:
         with region:
             assert (X @ X).dtype == HALF
     early, late = (min(repeat(partial(enter, regions[at]), number=20, repeat=50)) for at in (8, 150))
-    assert late < 4 * early  # it would be 15 times if each earlier scope took a step
+    assert late < 4 * early  # A time that grows with the number of scopes would be 15x.
 
 
 @pytest.mark.parametrize("policy", [None, WIDE], ids=["no policy", "a policy"])
@@ -135,7 +135,8 @@ def state() -> tuple[object, ...]:
 
 
 def states(rules: dict[str, str] | None, reentrant: bool) -> list[tuple[object, ...]]:
-    """Return the states in a module outside of regions, in a checkpoint inside it, and in its rerun."""
+    """Return the autocast states in a module outside of regions, in a checkpoint inside the module, and in its
+    rerun."""
     found = []
 
     def segment(x: torch.Tensor) -> torch.Tensor:

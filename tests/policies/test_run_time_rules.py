@@ -1,4 +1,4 @@
-"""Ops under run-time rules on every device: listed ops, the ops that they run, and ops of other libraries."""
+"""Ops under the rules of policies on every device: listed ops, the ops that they run, and ops of other libraries."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.flo
 REACHABLE = [device for device in FIRST_ON_KEY if is_reachable(device)]
 CATEGORIES = ("lower_precision_fp", "fp32", "promote", "input_dtype", "banned", *SETS_A_DTYPE)
 
-# Omitted: PyTorch's own kernel, which no rule changes, and overloads with dimension names, which Python cannot pass.
+# The tests omit PyTorch's own kernels, which no rule changes, and dimension names, which Python cannot pass.
 _STOCK = {(rule.op, rule.overload, rule.device) for rule in BUILT_IN if rule.category == "stock"}
 _SCHEMAS = Schemas.installed()
 LISTED = [
@@ -47,7 +47,7 @@ def test_a_listed_op_arrives_in_the_dtype_of_its_rule(op: tuple[str, str], devic
     assume((*op, device) not in _STOCK)
     try:
         policy = Policy({f"aten::{case.op}.{case.overload}": {device: value}})
-    except polycast.PolicyError:  # the op cannot have the rule
+    except polycast.PolicyError:  # The op cannot have the rule.
         reject()
     with kernels_of(device), probes(device, {case.name, case.reaches}), in_force(policy):
         for lower in DEVICES[device].lower_precision:
@@ -74,7 +74,7 @@ seen: list[torch.dtype | None] = []
 
 
 def _record(*values: Any) -> Tensor:
-    """Record the dtypes of all tensors and the dtype argument, and return a new tensor."""
+    """Record the dtypes among the arguments, and return a new tensor."""
     items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
     seen.extend(item if isinstance(item, torch.dtype) else item.dtype for item in items if item is not None)
     return torch.empty_like(items[0])
@@ -95,7 +95,7 @@ def tensor(device: str, dtype: torch.dtype) -> Tensor:
 
 
 def called(name: str, *args: object, **kwargs: object) -> list[torch.dtype | None]:
-    """Return the dtypes that the kernel of an operator receives."""
+    """Call an operator, and return the dtypes that its kernel receives."""
     seen.clear()
     getattr(torch.ops.customs, name)(*args, **kwargs)
     return [*seen]
