@@ -1,4 +1,4 @@
-"""Helpers for the tests of the scaler: optimizers of three kinds, views of their gradients, and iterations."""
+"""Helpers for the tests of the scaler: optimizers of three kinds, calls that check gradients, and iterations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "fused": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, fused=True),
     "for-loop": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, foreach=False, fused=False),
 }
-# Calls before the step that read the gradients; "step" makes no call.
+# Calls of the scaler before the step, which check the gradients. "step" makes no call.
 LOOKS: dict[str, Look] = {
     "step": lambda scaler, optimizer: None,  # noqa: ARG005
     "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),
@@ -29,14 +29,14 @@ LOOKS: dict[str, Look] = {
 
 
 def started(scaler: Any = None, **options: Any) -> Any:
-    """Return a scaler, polycast's by default, that has scaled a loss."""
+    """Scale a loss with a scaler, polycast's by default, and return the scaler."""
     scaler = scaler or polycast.GradScaler(**{"init_scale": SCALE} | options)
     scaler.scale(torch.ones(1))
     return scaler
 
 
 def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float = SCALE) -> None:
-    """Set scaled gradients; optionally, one element of the last gradient is non-finite."""
+    """Set scaled gradients, and optionally set one element of the last gradient to a non-finite value."""
     set_grads(params, seed, scale)
     if bad is not None:
         assert params[-1].grad is not None
@@ -44,7 +44,7 @@ def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float
 
 
 class Wrapper(torch.optim.Optimizer):
-    """A wrapper of an optimizer, like the wrappers of trainers, with an optional scaler that steps the optimizer."""
+    """A wrapper of an optimizer, like in trainers, with an optional scaler that steps the optimizer."""
 
     def __init__(self, optimizer: Any, scaler: Any = None) -> None:
         self.optimizer, self.scaler = optimizer, scaler
@@ -58,7 +58,7 @@ class Wrapper(torch.optim.Optimizer):
 
 
 class Loop:
-    """A scaler and an optimizer of one parameter; the caller passes the gradient of each iteration."""
+    """A scaler and an optimizer of one parameter. The caller passes the gradient of each iteration."""
 
     def __init__(self, scaler: Any, library: Any = syncfree, lr: float = 0.0) -> None:
         self.param = torch.ones((), requires_grad=True)

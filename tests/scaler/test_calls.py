@@ -1,7 +1,7 @@
-"""The cost of an iteration: the number of operator calls, and no device syncs.
+"""The cost of an iteration: the number of operator calls, and no device sync.
 
-A call is one operator of PyTorch that launches work, including the operators that it calls. Views, allocations, and
-conversions without an effect do not count, and neither does the value of a learning rate on the CPU.
+A call is one PyTorch operator that launches work, including the operators that it calls. Views, allocations, and
+conversions without an effect do not count, and neither does a learning rate on the CPU.
 """
 
 import math
@@ -23,12 +23,12 @@ from tests.scaler.common import INF, LOOKS, started
 from tests.support.optimizers import composition
 
 VIEWS = ("detach", "detach_", "reshape", "view", "split", "split_with_sizes", "expand", "unbind")
-# A step makes its learning rate on the CPU, by scalar_tensor.
+# A step creates its learning rate on the CPU by scalar_tensor.
 IDLE = {"aten::" + name for name in (*VIEWS, "empty", "empty_like", "new_empty", "lift_fresh", "item", "scalar_tensor")}
 
 
 def calls(event: Any) -> Counter[str]:
-    """Return the calls of an event: the event itself, or its children if it is not PyTorch's."""
+    """Return the calls of a profiler event: the event itself if it is an ATen operator, otherwise its children."""
     launches = event.name not in IDLE and (
         event.name != "aten::to" or any(child.name == "aten::_to_copy" for child in event.cpu_children)
     )
@@ -38,7 +38,8 @@ def calls(event: Any) -> Counter[str]:
 
 
 def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype = torch.float32) -> Counter[str]:
-    """Return the calls of the second iteration, when all state exists, as on devices without polycast's kernels."""
+    """Return the calls of the second iteration, when all state exists, by the kernels of devices other than the CPU and
+    XLA."""
     params = [torch.ones(8, 4, dtype=dtype).requires_grad_() for _ in range(number * groups)]
     for param in params:
         param.grad = torch.ones_like(param, requires_grad=False)
@@ -66,7 +67,8 @@ def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype =
 def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
     dtype: torch.dtype, groups: int, more: int
 ) -> None:
-    """PyTorch lacks states of another dtype, so states are copied; 2.13 saves two calls for the second group."""
+    """More calls copy states of another dtype, which PyTorch lacks. PyTorch 2.13 saves two calls for the second
+    group."""
     one, few = (counted(number, groups, dtype=dtype) for number in (1, 2))
     assert one.total() <= few.total()
     assert few == counted(161, groups, dtype=dtype)
@@ -74,7 +76,7 @@ def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
 
 
 class Ops(TorchDispatchMode):
-    """A mode that counts operator calls, and raises for float64 tensors on MPS, which does not support them."""
+    """A dispatch mode that counts operator calls, and raises for float64 on MPS, which does not support float64."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -89,7 +91,7 @@ class Ops(TorchDispatchMode):
 
 
 def fakes(device: str) -> list[Tensor]:
-    """Return parameters with gradients, because PyTorch cannot record autograd on fake leaves of an absent device."""
+    """Return parameters with gradients, because autograd cannot run on fake leaves of an absent device."""
     params = [torch.empty(shape, device=f"{device}:0", requires_grad=True) for shape in ((4, 3), (4,), ())]
     for param in params:
         param.grad = torch.empty_like(param, requires_grad=False)
@@ -99,13 +101,13 @@ def fakes(device: str) -> list[Tensor]:
 @pytest.mark.parametrize(
     ("kind", "look", "wanted"),
     [
-        # Clipped gradients are not checked again.
+        # The step does not check clipped gradients again.
         ("SGD", "clip_grad_norm", {"sgd_step_": 4, "norm": 1, "find_non_finite": 3}),
         ("AdamW", "unscale_", {"sgd_step_": 2, "adam_step_": 2, "unscale_": 1, "find_non_finite": 3}),
     ],
 )
 def test_whole_iterations_on_cuda_do_not_sync(kind: str, look: str, wanted: dict[str, int]) -> None:
-    """On fake tensors, any sync raises."""
+    """The tensors are fake, so that any device sync raises."""
     with FakeTensorMode(), Ops() as ops:
         optimizer, other = getattr(syncfree, kind)(fakes("cuda"), lr=0.1), syncfree.SGD(fakes("cuda"), lr=0.1)
         scaler = polycast.GradScaler()
@@ -126,7 +128,7 @@ def test_whole_iterations_on_cuda_do_not_sync(kind: str, look: str, wanted: dict
 
 
 def test_no_float64_on_mps() -> None:
-    """The step is omitted, because it syncs and is torch.optim's on MPS."""
+    """The test omits the step, because on MPS torch.optim runs the step, with a device sync."""
     with FakeTensorMode(), Ops():
         optimizer, scaler = syncfree.SGD(fakes("mps"), lr=0.1), polycast.GradScaler()
         scaler.scale(torch.ones(1, device="mps:0"))

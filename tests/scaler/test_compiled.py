@@ -1,4 +1,4 @@
-"""A training step under torch.compile: the scaler is not in the graphs, does not warn, and changes no result."""
+"""A training step under torch.compile: the scaler is not in the graphs, causes no warning, and changes no result."""
 
 from functools import partial
 from typing import Any
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from tests.scaler.common import INF, LOOKS, OPTIMIZERS, started
 
-# Compiling a loss with PyTorch's scaler, or an optimizer of torch 2.13, causes these warnings as well. Every other
-# warning is an error.
+# PyTorch's scaler, and optimizers of torch 2.13, also cause these warnings when they are compiled. Every other warning
+# is an error.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
     pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),
@@ -58,7 +58,7 @@ def test_compiled_training_equals_eager_training(kind: str, look: str, together:
 
 @pytest.mark.parametrize("kind", ["sync-free", "fused"])
 def test_a_compiled_optimizer_step_does_not_warn(kind: str) -> None:
-    """After each step of any optimizer, a hook checks the cast cache."""
+    """The hook of the cast cache runs after each step of any optimizer."""
     weight = torch.ones(2, requires_grad=True)
     optimizer, weight.grad = OPTIMIZERS[kind]([weight]), torch.ones(2)
     step = torch.compile(lambda: optimizer.step(), backend="eager")

@@ -24,7 +24,7 @@ def needs(dtype: torch.dtype, operators: Kernels) -> None:
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: Kernels) -> None:
-    """There is a tensor for each position, aligned or not. The result names these tensors, but not the finite ones."""
+    """Each tensor has one non-finite element, in aligned or unaligned memory. Finite tensors are not found."""
     needs(dtype, operators)
     is_fused, is_host = operators == Kernels("cpu"), operators.device == "cpu"
     sizes, offsets = SIZES if is_fused else (1, 9, 17) if is_host else (9,), (0, 1, 3) if is_host else (0,)
@@ -46,7 +46,7 @@ def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: K
 def extremes(dtype: torch.dtype) -> list[Tensor]:
     """Return the largest and smallest finite values, subnormals and zeros, in several sizes."""
     info = torch.finfo(dtype)
-    torch.set_flush_denormal(False)  # XLA's runtime makes the thread that loads it flush subnormals
+    torch.set_flush_denormal(False)  # XLA's runtime enables this in its thread.
     values = torch.tensor([info.max, info.min, info.tiny, info.smallest_normal / 4, 0.0, -0.0], dtype=dtype)
     assert values[3] != 0
     return [values.repeat(190)[:size] for size in (6, 7, 64, 1100)]
@@ -87,7 +87,7 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
     ids=str,
 )
 def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Kernels) -> None:
-    """Norms use the range of their dtype, and are infinite beyond it although all elements are finite."""
+    """A norm that overflows its dtype is infinite, even if all elements are finite."""
     needs(dtype, operators)
     if numbers[:4] in ("huge", "tiny") and operators not in (Kernels("cpu"), Kernels("xla")):
         pytest.skip(f"{operators} has torch's own kernels, of less range")
@@ -110,9 +110,9 @@ def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Ke
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_unscaling(dtype: torch.dtype, operators: Kernels) -> None:
-    """Layouts are arbitrary. Versions rise, and earlier findings remain.
+    """The operator supports all layouts and raises versions, and found_inf stays set.
 
-    A float64 factor, of which float32 has the first 8 digits, is not rounded for float64 gradients.
+    A float64 factor is not rounded to float32 for float64 gradients.
     """
     needs(dtype, operators)
     torch.manual_seed(0)

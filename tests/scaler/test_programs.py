@@ -1,8 +1,8 @@
 """Random programs of scaler calls match PyTorch's scaler, on any device; PyTorch's scaler runs on the CPU.
 
-A program is a list of calls, most of them in an order that trains; some are dropped, repeated or inserted. Both sides
-make the same calls. After each call the parameters, the scale, its growth tracker, and the counts of steps and skipped
-steps are equal, or both sides raise the same error.
+A program is a list of calls that train, except for some dropped, repeated or inserted calls. Both sides make the same
+calls. After each call the parameters, the scale, its growth tracker, and the counts of steps and skipped steps are
+equal, or both sides raise the same error.
 """
 
 import pickle
@@ -27,11 +27,11 @@ from tests.support.devices import has_float64
 from tests.support.optimizers import on_host
 from tests.support.properties import examples
 
-# The tolerances between the sides. In float16 an element that underflows on one side may not on the other.
+# The tolerances between the sides. In float16, an element may underflow on one side only.
 CLOSE = {"half": (1e-3, 1e-5), "single": (1e-5, 1e-6), "double": (1e-12, 1e-13)}
 OPTIONS: dict[str, Any] = {"init_scale": 2.0**14, "growth_factor": 4.0, "growth_interval": 2}
 SGD, ADAM = {"lr": 0.05, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
-# Our optimizer and PyTorch's optimizer of each kind take the same steps. Some of our optimizers are in a wrapper.
+# Our optimizer and PyTorch's optimizer of each kind, which take equal steps, and their options.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "SGD": (syncfree.SGD, torch.optim.SGD, SGD),
     "Adam": (syncfree.Adam, torch.optim.Adam, ADAM),
@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 class Call(NamedTuple):
-    """The name of a call, and its optimizer."""
+    """A call of a program: the method of Side, its optimizer and its numbers."""
 
     name: str
     optimizer: int = 0
@@ -52,7 +52,7 @@ class Call(NamedTuple):
 
 
 class Side:
-    """Two small models, their optimizers, and a scaler; each method is a call of a program."""
+    """Two small models, their optimizers, and a scaler. The methods are the calls of programs."""
 
     def __init__(self, kinds: tuple[str, ...], precision: str, ours: bool, device: str = "cpu") -> None:
         torch.manual_seed(0)
@@ -69,11 +69,11 @@ class Side:
         self.optimizers, self.turns = [each[0] for each in layers], [*map(cycle, layers)]
         self.scaler: Any = (polycast.GradScaler if ours else Scaler)(device, **OPTIONS)
         self.batches = 0
-        self.looks: list[tuple[str, int]] = []  # calls of unscale_ and clip_grad_norm since the last update
-        self.skips: list[list[bool]] = [[] for _ in kinds]  # the number of steps of each optimizer by PyTorch's scaler
+        self.looks: list[tuple[str, int]] = []  # The calls of unscale_ and clip_grad_norm since the last update.
+        self.skips: list[list[bool]] = [[] for _ in kinds]  # Whether PyTorch's scaler skipped each step.
 
     def turn(self, call: Call) -> Any:
-        """Return the optimizer of a call; a wrapped optimizer, its wrapper and the wrapper's wrapper alternate."""
+        """Return the optimizer of a call. The wrapper, the optimizer and the wrapper's wrapper alternate."""
         return next(self.turns[call.optimizer])
 
     def state(self, number: int) -> Any:
@@ -101,7 +101,7 @@ class Side:
         self.looks.append((UNSCALE, number))
 
     def clip_grad_norm(self, call: Call) -> Tensor:
-        """Clip once; with PyTorch's scaler, unscale_ unless the gradients are unscaled, and then clip_grad_norm_."""
+        """Clip with our scaler, or call unscale_ of PyTorch's scaler if needed, and clip_grad_norm_."""
         number, optimizer = call.optimizer, self.turn(call)
         if self.ours:
             norm: Tensor = self.scaler.clip_grad_norm(optimizer, *call[2:])
@@ -119,7 +119,7 @@ class Side:
         return result
 
     def step_together(self, _: Call) -> None:
-        """Step both optimizers or neither; PyTorch's scaler gets the found_inf of the other optimizer."""
+        """Step both optimizers or neither. PyTorch's scaler receives the larger found_inf for both optimizers."""
         if self.ours:
             self.scaler.step_together(*map(next, self.turns))
             return
@@ -134,7 +134,7 @@ class Side:
             self.step(Call("step", number))
 
     def step_by_closure(self, call: Call) -> float | None:
-        """Pass a closure by position. PyTorch's scaler passes it on, and the closure sees unscaled gradients."""
+        """Step with a positional closure, which reads unscaled gradients."""
         params = self.models[call.optimizer].parameters()
         return self.step(call, lambda: sum(param.grad.sum().item() for param in params if param.grad is not None))
 
@@ -156,10 +156,10 @@ class Side:
 
     def copy(self, _: Call) -> None:
         self.scaler = pickle.loads(pickle.dumps(self.scaler))
-        self.skips = [[] for _ in self.skips]  # a copy counts from 0
+        self.skips = [[] for _ in self.skips]  # A copy counts from 0.
 
     def values(self) -> list[Tensor]:
-        """Return all values that must be equal, including whether the last step was skipped, and the skip counts."""
+        """Return all values that must be equal on both sides."""
         scale = torch.tensor([self.scaler.get_scale(), self.scaler._get_growth_tracker()])
         counts: list[Any] = [count for skips in self.skips for count in (skips[-1:] == [True], sum(skips))]
         if self.ours:
@@ -178,7 +178,7 @@ def calls(name: str, value: st.SearchStrategy[float] = NORMS) -> st.SearchStrate
     return st.builds(Call, st.just(name), st.integers(0, 1), value, NORM_TYPES)
 
 
-# Calls that are inserted at random; the frequent ones are listed more than once.
+# Calls to insert at random. Frequent calls are listed more than once.
 ANY_CALL = st.one_of(
     *[calls("backward", VALUES)] * 3,
     *map(calls, ["clip_grad_norm", "step"] * 3 + ["unscale_", "update"] * 2),
@@ -192,14 +192,15 @@ LOOKS: tuple[list[str], ...] = ([], [UNSCALE], [CLIP], [CLIP, CLIP], [UNSCALE, C
 
 @st.composite
 def iterations(draw: st.DrawFn) -> list[Call]:
-    """Draw the calls of an iteration in a usual order; the batch may be dropped after its gradients are checked."""
+    """Draw the calls of an iteration in a usual order. The program may drop the batch after a check of its
+    gradients."""
     which, looks = draw(st.sampled_from([(0,), (0,), (1,), (0, 1), (0, 1)])), draw(st.sampled_from(LOOKS))
     batches = [[Call("backward", number, draw(VALUES))] * draw(st.sampled_from([1, 1, 2])) for number in which]
     looked = [[Call(look, number, draw(NORMS), draw(NORM_TYPES)) for look in looks] for number in which]
-    # All batches come first, or each batch before the reads of its gradients.
+    # All batches precede all checks, or each batch precedes the check of its gradients.
     parts = (*batches, *looked) if draw(st.booleans()) else chain(*zip(batches, looked, strict=True))
     found = [*chain(*parts)]
-    if looks and draw(st.sampled_from([False, False, True])):  # the batch is dropped, in half of the cases with update
+    if looks and draw(st.sampled_from([False, False, True])):  # This program drops the batch.
         return [*found, *[Call("update")] * draw(st.integers(0, 1))]
     step = draw(st.sampled_from(["step"] * 7 + ["step_by_closure"] + ["step_together"] * 4 * (len(which) - 1)))
     steps = [Call(step, number) for number in which[: 1 if step == "step_together" else None]]
@@ -220,20 +221,21 @@ def outcome(call: Callable[[Call], object], argument: Call) -> object:
     """Return the result of a call, or its error."""
     try:
         return call(argument)
-    except Exception as error:  # the comparison is the test
+    except Exception as error:  # compare() checks the error.
         return error
 
 
 def compare(kinds: tuple[str, str], precision: str, program: list[Call], device: str) -> None:
-    """Run a program on both sides, ours on a device; raise an AssertionError if they differ."""
+    """Run a program with PyTorch's scaler on the CPU and with ours on a device, and assert that the results are
+    equal."""
     ours, theirs = Side(kinds, precision, True, device), Side(kinds, precision, False)
     rtol, atol = CLOSE[precision]
-    scaled = set[int]()  # optimizers whose gradients our scaler has left scaled
+    scaled = set[int]()  # The optimizers with gradients that are still scaled.
     for call in program:
         if call.name in ("backward", "zero_grad") and call.optimizer in scaled:
             continue
         found, wanted = (outcome(getattr(side, call.name), call) for side in (ours, theirs))
-        if isinstance(wanted, AttributeError):  # PyTorch's scaler raises for a fused optimizer without gradients
+        if isinstance(wanted, AttributeError):  # This happens without gradients.
             break
         if isinstance(found, Exception) or isinstance(wanted, Exception):
             same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)
@@ -261,7 +263,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
 def test_programs_match_pytorchs_scaler(real_device: str) -> None:
     """Specification 8.1 and 8.3."""
     kinds = [kind for kind in KINDS if kind != "fused" or isinstance(facts_of(real_device), Fused)]
-    # PyTorch's scaler runs on the CPU; other devices have other rules for float16.
+    # PyTorch's scaler runs on the CPU. Other devices have other rules for float16.
     has = {"single": True, "double": has_float64(real_device), "half": real_device == "cpu"}
     kind, precision = st.sampled_from(kinds), st.sampled_from([each for each in has if has[each]])
 
@@ -271,10 +273,10 @@ def test_programs_match_pytorchs_scaler(real_device: str) -> None:
     def run(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
         compare(kinds, precision, program, real_device)
 
-    if "fused" in kinds:  # PyTorch's fused optimizers skip for a found_inf of 1, but not of 2
+    if "fused" in kinds:  # PyTorch's fused optimizers do not skip if found_inf is 2.
         overflows = [Call("backward", number, INF) for number in (0, 1)]
         both = [*overflows, Call("step_together"), Call("update")]
-        reloaded = [Call(name) for name in ("backward", "step", "update", "reload")]  # the reloaded growth tracker is 1
+        reloaded = [Call(name) for name in ("backward", "step", "update", "reload")]  # The growth tracker is 1.
         for program in (both, reloaded):
             run = example(kinds=("fused", "fused"), precision="single", program=program)(run)
     run()

@@ -65,7 +65,7 @@ def test_the_device_is_an_argument_or_the_device_of_the_first_outputs(device: st
     scaler, theirs = polycast.GradScaler(device), Scaler("cpu")
     outputs: Any = [torch.ones(1), (torch.full((1,), 2.0), [torch.full((1,), 3.0)])]
     assert scaler.scale(outputs) == theirs.scale(outputs)
-    scaler.update(torch.tensor(8.0))  # the new scale has to be on the scaler's device
+    scaler.update(torch.tensor(8.0))  # The new scale must be on the scaler's device.
     assert scaler.get_scale() == 8.0
 
 
@@ -128,7 +128,7 @@ UNSCALE, CHECK, STEP = "_unscale_grads_", "_check_inf_per_device", "_maybe_opt_s
     ],
 )
 def test_methods_that_pytorchs_scaler_calls_can_be_overridden(kind: str, unscales: bool, calls: list[str]) -> None:
-    """Subclasses in trainers override these methods."""
+    """Trainers override these methods in subclasses."""
     scaler, param, called = started(), torch.ones(2, requires_grad=True), mock.Mock()
     for name in (UNSCALE, CHECK, STEP):
         setattr(scaler, name, mock.Mock(wraps=getattr(scaler, name)))
@@ -136,6 +136,6 @@ def test_methods_that_pytorchs_scaler_calls_can_be_overridden(kind: str, unscale
     optimizer, param.grad = OPTIMIZERS[kind]([param]), torch.ones(2)
     if unscales:
         scaler.unscale_(optimizer)
-    scaler.step(optimizer, None)  # None is not a closure, but a positional argument of Accelerate
+    scaler.step(optimizer, None)  # Accelerate passes None as a positional argument.
     assert [call[0] for call in called.mock_calls] == calls
     assert param.tolist() != [1.0, 1.0]

@@ -1,4 +1,4 @@
-"""SkipAwareLR: the learning rates of LambdaLR, which do not advance at skipped steps."""
+"""SkipAwareLR: the learning rates equal LambdaLR's, but do not advance at skipped steps."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tests.support.xla import NEEDS_XLA, Traffic
 
 SKIPS = (0, 3, 4, 9, 13)
 
-# Functions of tensors, and the same functions of numbers.
+# Schedules as functions of tensors, and as functions of numbers.
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[int], float]]] = {
     "warm-up": (lambda n: torch.where(n < 5, (n + 1) / 5, 1.0), lambda n: (n + 1) / 5 if n < 5 else 1.0),
     "cosine": (
@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[int], float]]] = {
 
 
 class Loop:
-    """Two groups of one parameter each, and iterations that skip or do not."""
+    """An optimizer of two groups with one parameter each, and iterations that may skip."""
 
     def __init__(self, kind: str = "sync-free", device: str = "cpu", lr: Any = 0.1) -> None:
         self.params = [torch.ones(1, device=device, requires_grad=True) for _ in range(2)]
@@ -81,7 +81,7 @@ def test_it_equals_lambda_lr_that_advances_only_after_taken_steps(name: str, kin
     assert isinstance(schedule, lr_scheduler.LRScheduler)
     assert (schedule.optimizer, schedule.last_epoch, schedule.base_lrs) == (ours.optimizer, 17, [float(lr), 0.02])
     assert schedule.state_dict() == {"steps_taken": 12, "base_lrs": [float(lr), 0.02]}
-    # Compiled or captured code continues with the same tensors. The user's tensor is not written.
+    # Compiled or captured code reads the same tensors again, and the schedule does not write the user's tensor.
     assert all(group["lr"] is rate for group, rate in zip(ours.optimizer.param_groups, tensors, strict=True))
     assert float(lr) == pytest.approx(0.1)
 
@@ -101,14 +101,14 @@ def test_learning_rates_on_xla_compile_nothing_and_do_not_sync() -> None:
 
 @pytest.mark.parametrize("optimizer_first", [False, True])
 def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
-    """A copy continues independently."""
+    """A copy of the schedule continues independently."""
     first, second = Loop(), Loop()
     schedule = halving(first)
     for number in range(6):
         first.iterate(skip=number in SKIPS)
         schedule.step()
     states = deepcopy((first.optimizer.state_dict(), schedule.state_dict()))
-    second.optimizer.param_groups[0]["lr"] = 7.0  # the first rates are part of the state
+    second.optimizer.param_groups[0]["lr"] = 7.0  # The state has the initial rates.
     if optimizer_first:
         second.optimizer.load_state_dict(states[0])
     resumed = halving(second)
@@ -118,7 +118,7 @@ def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
     third, copied = deepcopy((first, schedule))
     started(third.scaler)
     rates = [type(group["lr"]) for loop in (first, second) for group in loop.optimizer.param_groups]
-    assert len({*rates}) == 1  # PyTorch's distributed checkpoints are loaded into the state of a new optimizer
+    assert len({*rates}) == 1  # PyTorch loads distributed checkpoints into new state.
     for number in range(5):
         for loop, each in ((first, schedule), (second, resumed), (third, copied)):
             loop.iterate(skip=number == 1)
@@ -134,7 +134,7 @@ def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
     ],
 )
 def test_every_call_counts_except_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
-    """A trainer may call once for each of its processes, and before the first step, as with PyTorch's schedulers."""
+    """Like with PyTorch's schedulers, a trainer may call step once for each process, and before the first step."""
     loop = Loop()
     if not enabled:
         loop.scaler = polycast.GradScaler(enabled=False)

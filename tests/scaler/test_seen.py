@@ -1,4 +1,4 @@
-"""Gradients that user code can read within a sync-free step are unscaled and clipped, as with stock PyTorch."""
+"""User code within a sync-free step reads unscaled and clipped gradients, like with stock PyTorch."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,7 +20,7 @@ See = Callable[..., None]
 
 
 def subclass(optimizer: Any, see: See) -> Any:
-    """Change the class of the optimizer to a subclass whose step reads gradients, and return it."""
+    """Change the class of the optimizer to a subclass whose step reads gradients, and return the optimizer."""
     base: Any = type(optimizer)
 
     class Seeing(base):  # type: ignore[misc]
@@ -33,7 +33,7 @@ def subclass(optimizer: Any, see: See) -> Any:
 
 
 def replace(optimizer: Any, see: See) -> None:
-    """Replace the step of the optimizer by a function with the metadata of the original."""
+    """Replace the step of the optimizer by a function with the metadata of the original step."""
     step = optimizer.step
 
     def seeing(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +44,7 @@ def replace(optimizer: Any, see: See) -> None:
     optimizer.step = seeing
 
 
-#: Changes of an optimizer after which code sees gradients. A change may return another optimizer or a hook's handle.
+# : Changes that make a step call user code. A change may return another optimizer or a hook's handle.
 SEERS: dict[str, Callable[[Any, See], Any]] = {
     "a hook": lambda it, see: it.register_step_pre_hook(see),
     "a hook after the step": lambda it, see: it.register_step_post_hook(see),
@@ -58,11 +58,11 @@ SEERS: dict[str, Callable[[Any, See], Any]] = {
 
 
 def trained(scaler: Any, library: Any, seer: str, look: str) -> list[Tensor]:
-    """Return the gradients that were read, and parameters after three steps, one skipped; the reader clips."""
+    """Train for three steps, one of them skipped, and return the gradients that `see` read, and the parameters."""
     params, seen = parameters(*SHAPES), list[Tensor]()
 
     def see(*_: Any) -> None:
-        if number != 1:  # a sync-free step is called, and skips by itself
+        if number != 1:  # The skipped step of a sync-free optimizer also calls `see`.
             seen.extend(param.grad.clone() for param in params if param.grad is not None)
         torch.nn.utils.clip_grad_norm_(params, 0.3)
 

@@ -1,4 +1,4 @@
-"""The calls of an optimizer's step by a gradient scaler, and the scaler's state for optimizers and gradients."""
+"""A gradient scaler's calls of optimizer steps, and the scaler's state of optimizers and gradients."""
 
 import gc
 import weakref
@@ -41,7 +41,7 @@ def test_parameters_with_non_finite_gradients_are_named(kind: str, look: str, na
             params[2].grad = None
         LOOKS[look](scaler, optimizer)
         for done in (lambda: scaler.step(optimizer), scaler.update, optimizer.zero_grad):
-            done()  # the names remain until the gradients are read again
+            done()  # The names remain until the next check of the gradients.
             assert scaler.non_finite(optimizer) == [names[index] for index in bad]
 
 
@@ -50,7 +50,7 @@ def test_parameters_with_non_finite_gradients_are_named(kind: str, look: str, na
     [("sync-free", True), ("sync-free", False), ("fused", True), ("fused", False), ("for-loop", False)],
 )
 def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -> None:
-    """Fused and sync-free steps skip on the device, so they are always called, except with skip_on_host."""
+    """The scaler always calls fused and sync-free steps, which skip on the device, except with skip_on_host."""
     params, calls = parameters(*SHAPES), list[int]()
     scaler, optimizer = started(skip_on_host=on_host), OPTIMIZERS[kind](params)
     optimizer.register_step_pre_hook(lambda *_: calls.append(number))
@@ -66,7 +66,7 @@ def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
 def test_an_optimizer_is_not_kept_alive_and_can_be_equal_to_others_and_unhashable(library: Any) -> None:
-    """The step of an optimizer can return a value."""
+    """The scaler returns the value of the optimizer's step."""
 
     class Equal(library.SGD):  # type: ignore[misc]
         def step(self, *args: Any, **kwargs: Any) -> float:
@@ -136,7 +136,7 @@ def failed(scaler: Any, optimizer: Any) -> None:
         scaler.step(optimizer)
 
 
-# Operations on a gradient before zero_grad releases it, or at that time.
+# Uses of a gradient before zero_grad, or with zero_grad within the step.
 USES: dict[str, Callable[[Any, Any], object]] = {
     "dropped": lambda scaler, it: (scaler.unscale_(it), scaler.update()),
     "clipped": lambda scaler, it: (scaler.clip_grad_norm(it, 1.0), scaler.step(it)),
@@ -154,7 +154,7 @@ USES: dict[str, Callable[[Any, Any], object]] = {
     [*((use, syncfree) for use in USES), ("clipped", torch.optim), ("gone within a closure", torch.optim)],
 )
 def test_gradients_are_not_kept_alive(use: str, library: Any) -> None:
-    """zero_grad frees a gradient that was checked, as in PyTorch."""
+    """zero_grad frees a gradient that the scaler has checked, like in PyTorch."""
     (weight,) = parameters((3,))
     optimizer, scaler = library.SGD([weight], lr=0.1), started()
     set_grads([weight], 0)

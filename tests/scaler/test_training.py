@@ -28,7 +28,7 @@ class Training:
         self.schedule = polycast.SkipAwareLR(self.optimizers[0], lambda steps: 0.99**steps, self.scaler)
 
     def step(self, factor: Tensor) -> None:
-        """Run forward, backward, clip, step and update; the factor multiplies the loss."""
+        """Run forward, backward, clip_grad_norm, step and update. The factor multiplies the loss."""
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         with polycast.autocast(self.device):
@@ -62,7 +62,7 @@ def test_a_captured_iteration_equals_an_eager_one(real_device: str) -> None:
         pytest.skip(f"{real_device} has no graphs that can be captured")
     graph, factor = kind(), torch.ones(1, device=real_device)
     eager, captured = Training(real_device), Training(real_device)
-    stream = module.Stream()  # the first iterations make state, and must not run on the stream of the capture
+    stream = module.Stream()  # The iterations that create state must not be captured.
     stream.wait_stream(module.current_stream())
     with module.stream(stream):
         for run in (eager, captured) * 3:
@@ -80,7 +80,7 @@ def test_a_captured_iteration_equals_an_eager_one(real_device: str) -> None:
 
 
 def scaled_steps(look: str, device: str = "cpu", optim: Any = syncfree) -> list[Any]:
-    """Return norms, and a complex parameter after each of three steps; the second gradient is non-finite."""
+    """Return the norms, and a complex parameter after each of three steps. The second gradient is non-finite."""
     weight = torch.ones(2, device=device, dtype=torch.complex64)
     optimizer, scaler = optim.SGD([weight], lr=0.5, momentum=0.9), polycast.GradScaler(init_scale=4.0)
     seen: list[Any] = []
@@ -96,7 +96,7 @@ def scaled_steps(look: str, device: str = "cpu", optim: Any = syncfree) -> list[
 
 @pytest.mark.parametrize("look", ["unscale_", "clip_grad_norm"])
 def test_complex_parameters_and_inference_mode(look: str, real_device: str) -> None:
-    """PyTorch's optimizers also step in inference mode, whether or not parameters were created in it."""
+    """Parameters may be created in inference mode or outside of it."""
     wanted = scaled_steps(look, optim=torch.optim)
     with torch.inference_mode():
         torch.testing.assert_close(scaled_steps(look, real_device), wanted, equal_nan=True)
@@ -127,7 +127,7 @@ def test_sparse_gradients_train_like_dense_ones(look: str, coalesced: bool) -> N
 
 
 def test_float16_gradients_are_unscaled_in_registers() -> None:
-    """In float16 the scaled gradients are multiples of 2 ** -14; the unscaled ones would not be distinguishable."""
+    """The unscaled gradients are multiples of 2 ** -24, the smallest float16 number."""
     weight = torch.zeros(4, dtype=torch.float16, requires_grad=True)
     optimizer = syncfree.SGD([weight], lr=2.0**20, state_dtype=torch.float32)
     weight.grad = torch.tensor([1, 2, 3, -4], dtype=torch.float16) * 2**-14
