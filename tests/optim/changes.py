@@ -1,4 +1,4 @@
-"""Changes that a user can make between the steps of a program."""
+"""Changes that a program of optimizer steps makes between the steps, as a user can."""
 
 import copy
 from collections import defaultdict
@@ -12,7 +12,7 @@ from tests.optim.programs import Program, usual
 
 
 class Changes:
-    """The changes of a program: each method makes one of them."""
+    """The changes of a program. Each method makes one change on both sides."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -78,7 +78,7 @@ class Changes:
             optimizer.load_state_dict(state)
 
     def exchanged_state(self) -> None:
-        """Load the state of each side into the other."""
+        """Load the state of each side into the other side."""
         ours, theirs = self.sides
         for optimizer, state in zip((theirs, ours), state_dicts(ours, theirs), strict=True):
             optimizer.load_state_dict(state)
@@ -86,7 +86,7 @@ class Changes:
             values.update({name: usual(value) for name, value in values.items() if isinstance(value, Tensor)})
 
     def copied(self) -> None:
-        """Continue with a copy; saving and loading the whole optimizer uses the same methods."""
+        """Continue with a copy of our optimizer. copy and pickle use the same methods."""
         self.program.follow(copy.deepcopy(self.program.ours))
 
 
@@ -94,7 +94,7 @@ CHANGES = [name for name in vars(Changes) if not name.startswith("_")]
 
 
 def state_dicts(*sides: Any) -> list[Any]:
-    """Return copies of each side's state, except for parameters that are in no group, for which torch.optim fails."""
+    """Return copies of each side's state, without parameters that are in no group, for which torch.optim fails."""
     for side in sides:
         params = set(chain.from_iterable(group["params"] for group in side.param_groups))
         side.state = defaultdict(dict, {param: values for param, values in side.state.items() if param in params})

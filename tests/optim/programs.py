@@ -1,10 +1,9 @@
 """Programs of optimizer steps, drawn by hypothesis and run by polycast and by torch.optim.
 
-A program creates parameters of any dtypes and layouts in a few groups, and then steps. Between the steps it changes
-gradients, options, groups, parameters or state, as a user can. torch.optim runs the same program in float64 with its
-for-loop, on gradients that are already unscaled and clipped, and omits the skipped steps. After each step, all
-parameters and all state equal torch.optim's up to one rounding. torch.optim then continues from our values, so that no
-rounding is allowed twice.
+A program creates parameters of any dtypes and layouts in a few groups, and then steps. Between the steps, the program
+changes gradients, options, groups, parameters or state. torch.optim runs the same program in float64 with its for-loop,
+on unscaled and clipped gradients, without the skipped steps. After each step, all parameters and all state equal
+torch.optim's up to one rounding. torch.optim then continues with our values, so that rounding errors do not add up.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +24,11 @@ from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, s
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NAN, INF = float("nan"), float("inf")
-# The relative error of one rounding to the dtype. In float32 and float64 it covers the roundings of several operations.
+# The relative error of one rounding to the dtype; in float32 and float64, of several operations.
 TOLERANCES = {F64: 1e-12, F32: 2e-6, BF16: 2.0**-7, HALF: 2.0**-10}
 
 T = TypeVar("T")
-# Functions that return a random tensor with some strides, given a function that draws numbers of a shape.
+# Functions that return a random tensor with a layout. The argument draws numbers in a shape.
 Numbers = Callable[..., Tensor]
 LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
     "contiguous": lambda numbers: numbers(4, 6),
@@ -46,7 +45,7 @@ LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
     "a block and more": lambda numbers: numbers(2050)[1:-1],
     "two threads": lambda numbers: numbers(33_001),
 }
-# Functions that return a gradient with other strides, given a gradient with the parameter's sizes and strides.
+# Functions that return a gradient with another layout. The argument has the parameter's layout.
 GRADS: dict[str, Callable[[Tensor], Tensor]] = {
     "same": lambda grad: grad,
     "contiguous": lambda grad: grad.contiguous(),
@@ -59,7 +58,7 @@ GRADS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Pair(NamedTuple):
-    """A parameter of our optimizer, and its float64 counterpart for torch.optim."""
+    """A parameter of our optimizer, and the float64 parameter of torch.optim."""
 
     ours: Tensor
     theirs: Tensor
@@ -73,29 +72,29 @@ def usual(tensor: Tensor) -> Tensor:
 
 
 class Program:
-    """Two optimizers that run the same program. A drawn value shrinks to the first of its choices."""
+    """Two optimizers that run the same program. hypothesis shrinks a drawn value to the first choice."""
 
     def __init__(self, data: st.DataObject, kernels: Kernels) -> None:
         self.data, self.device = data, kernels.device
-        # Our CPU kernels and torch.optim's step report a skipped step.
+        # Our fused CPU kernels and torch.optim's step skip on the CPU, so a skipped step raises no version.
         self.knows_skips = kernels.device == "cpu" and kernels.path != "composition"
-        # PyTorch's fused kernels may write the gradients that they have unscaled.
+        # PyTorch's fused kernels may write unscaled gradients.
         self.scales_grads = kernels.path == "composition" or (
             self.device != "cpu" and isinstance(facts_of(self.device), Fused)
         )
         self.dtypes = [F32, F32, BF16, HALF, *([F64] if has_float64(self.device) else [])]
-        if self.device != "xla":  # on XLA, a write to a view loses the imaginary part
+        if self.device != "xla":  # On XLA, a write to a view loses the imaginary part.
             self.dtypes.append(C64)
         self.generator = torch.Generator().manual_seed(0)
         self.name = self.choose("optimizer", ["SGD", "SGD", "Adam", "AdamW"])
         kept = [dtype for dtype in (F32, F64, BF16) if dtype in self.dtypes]
         self.state_dtype = self.choose("state_dtype", [None, None, *kept])
-        self.pairs: dict[int, Pair] = {}  # the keys are the ids of our parameters
+        self.pairs: dict[int, Pair] = {}  # The keys are the ids of our parameters.
         options = self.options()
         groups = [self.group() for _ in range(self.choose("groups", [1, 1, 2, 3]))]
         self.ours = OURS[self.name]([ours for ours, _ in groups], **options[0], state_dtype=self.state_dtype)
         self.theirs = THEIRS[self.name]([theirs for _, theirs in groups], **options[1], **FOR_LOOP)
-        self.by_torch: set[int] = set()  # the groups whose last step was torch.optim's
+        self.by_torch: set[int] = set()  # torch.optim ran the last step of these groups.
 
     def choose(self, label: str, options: Sequence[T]) -> T:
         return self.data.draw(st.sampled_from(options), label)
@@ -104,7 +103,7 @@ class Program:
         return torch.randn(shape, generator=self.generator, dtype=dtype)
 
     def options(self) -> tuple[Options, Options]:
-        """Draw options, and return them for our optimizer and for torch.optim; a learning rate can be a tensor."""
+        """Draw options, and return them for our optimizer and for torch.optim."""
         choose = self.choose
         lr = choose("lr", [0.1, 0.01, 1e-3])
         options: Options = {"weight_decay": choose("weight_decay", [0, 0, 0.1])}
@@ -121,22 +120,22 @@ class Program:
         return {**options, "lr": lr}, {**options, "lr": lr}
 
     def pair(self) -> Pair:
-        """Make a parameter of some dtype and layout."""
+        """Create a parameter, and return it with the parameter of torch.optim."""
         dtype, layout = self.choose("dtype", self.dtypes), self.choose("layout", list(LAYOUTS))
         if dtype is HALF and self.name != "SGD" and self.state_dtype is None:
-            dtype = F32  # Adam keeps no state in float16
+            dtype = F32  # Adam rejects state in float16.
         wide = C64 if dtype is C64 else F32
         ours = LAYOUTS[layout](lambda *shape: self.numbers(*shape, dtype=wide).to(self.device, dtype)).requires_grad_()
         return self.pairs.setdefault(id(ours), Pair(ours, usual(ours).requires_grad_()))
 
     def group(self) -> tuple[Options, Options]:
-        """Create a group of a few parameters, with or without its own options."""
+        """Create a parameter group for each side, with or without its own options."""
         pairs = [self.pair() for _ in range(self.choose("parameters", [1, 2, 3]))]
         ours, theirs = self.options() if self.choose("own options", [False, True]) else ({}, {})
         return {"params": [each.ours for each in pairs], **ours}, {"params": [each.theirs for each in pairs], **theirs}
 
     def used(self) -> list[tuple[Pair, Options]]:
-        """Return the parameters that are in groups, each with its group of our optimizer."""
+        """Return the parameters in groups, each with its group of our optimizer."""
         return [(self.pairs[id(param)], group) for group in self.ours.param_groups for param in group["params"]]
 
     def any_pair(self) -> Pair:
@@ -148,7 +147,7 @@ class Program:
         return self.ours.param_groups[index], self.theirs.param_groups[index]
 
     def set_grad(self, pair: Pair, group: Options) -> None:
-        """Remove the gradient, keep it, write to it, or set a new one of any layout or a sparse one."""
+        """Remove the gradient, leave it unchanged, or set a new one that is sparse or has any layout."""
         param, old = pair.ours, pair.ours.grad
         # A sparse momentum buffer does not accept a dense gradient.
         takes_sparse = self.device == "cpu" and self.name == "SGD" and bool(param.dim())
@@ -171,7 +170,7 @@ class Program:
             param.grad = grad if plain else GRADS[self.choose("its layout", list(GRADS))](grad)
 
     def scalars(self) -> dict[str, float]:
-        """Draw the tensors that a scaler passes to a step."""
+        """Draw the values of the tensors that a scaler passes to a step."""
         drawn = {
             "found_inf": self.choose("found_inf", [None] * 6 + [0.0, 0.0, 1.0, INF, NAN, -2.0]),
             "grad_scale": self.choose("grad_scale", [None, None, 1024.0, 3.0]),
@@ -180,21 +179,21 @@ class Program:
         return {name: value for name, value in drawn.items() if value is not None}
 
     def step(self) -> None:
-        """Step on both sides, and compare everything that a step can write."""
+        """Step on both sides, and compare all tensors that a step can write."""
         scalars, used = self.scalars(), self.used()
         for pair, group in used:
             self.set_grad(pair, group)
         skips = scalars.get("found_inf", 0.0) != 0.0
         factor = float(torch.tensor(scalars.get("clip_coef", 1.0))) / scalars.get("grad_scale", 1.0)
         grads = [None if pair.ours.grad is None else usual(pair.ours.grad) for pair, _ in used]
-        synchronize(self.device)  # XLA computes pending values again in each graph, and may round them differently
+        synchronize(self.device)  # XLA may recompute a pending value with other roundings.
         before = [(tensor, usual(tensor), tensor._version) for tensor in tensors(self.ours)]
         self.give_zeros()
         self.take_step({name: torch.tensor(value, device=self.device) for name, value in scalars.items()})
         stepped = {id(pair.ours) for pair, _ in used if pair.ours.grad is not None}
         for tensor, value, version in before:
             assert not skips or same_bits(usual(tensor), value), f"a skipped step has written {tensor}, once {value}"
-            # Backward compares versions to detect that a saved weight was written.
+            # By the version, backward detects a write to a saved weight.
             assert skips or id(tensor) not in stepped or tensor._version > version, "no version was raised"
             assert not (skips and self.knows_skips) or tensor._version == version, "a skipped step has raised a version"
         for (pair, _), grad in zip(used, grads, strict=True):
@@ -206,7 +205,7 @@ class Program:
             self.compare()
 
     def take_step(self, scalars: dict[str, Tensor]) -> None:
-        """Step on our side. Tensors that are arguments override tensors that are attributes."""
+        """Step on our side, with the scalars as arguments, which override attributes."""
         vars(self.ours).update(dict.fromkeys(scalars, torch.full((), 7.0)))
         with (
             patch.object(syncfree_step, "step_by_torch", wraps=step_by_torch) as by_torch,
@@ -219,16 +218,16 @@ class Program:
         self.by_torch = {id(call.args[2]) for call in by_torch.call_args_list}
 
     def check_grad(self, found: Tensor | None, before: Tensor, factor: float) -> None:
-        """Assert that a step did not change a gradient, or scaled it."""
+        """Assert that a step did not change a gradient, or only scaled the gradient."""
         assert found is not None
         tolerance = 4 * torch.finfo(found.dtype).eps
         scaled = self.scales_grads and torch.allclose(usual(found), before * factor, tolerance, tolerance)
         assert scaled or same_bits(usual(found), before), "a gradient has changed"
 
     def give_zeros(self) -> None:
-        """Add the zeros that torch.optim lacks.
+        """Add the zeros that torch.optim's state lacks.
 
-        amsgrad gets an initial maximum, without which torch.optim fails, and momentum the buffer of a skipped step.
+        For amsgrad, torch.optim fails without an initial maximum. A skipped step creates our momentum buffer only.
         """
         for pair, _ in self.used():
             if self.ours.state.get(pair.ours, {}).get("momentum_buffer") is not None:
@@ -240,9 +239,9 @@ class Program:
                     self.theirs.state[param].setdefault("max_exp_avg_sq", torch.zeros_like(param))
 
     def compare(self) -> None:
-        """Compare parameters and their state, and copy our values to the other side."""
+        """Compare parameters and their state, and copy our values to torch.optim's side."""
         for pair, group in self.used():
-            # torch.optim rounds several times.
+            # A step that torch.optim runs rounds several times.
             times = 4 if id(group) in self.by_torch else 1
             assert_close(pair, pair.ours, pair.theirs, "parameter", times)
             for name, value in self.theirs.state.get(pair.theirs, {}).items():
@@ -260,14 +259,14 @@ class Program:
 
 
 def assert_close(pair: Pair, found: Tensor, wanted: Tensor, name: str, times: int) -> None:
-    """Compare within ``times`` roundings of the dtype or of the arithmetic; copy our values to the other side."""
+    """Assert equality within ``times`` roundings of the dtype or arithmetic, and copy our values to the other side."""
     arithmetic = 1e-12 if pair.theirs.dtype.to_real() is pair.ours.dtype else TOLERANCES[F32]
     tolerance = times * max(TOLERANCES[found.dtype.to_real()], arithmetic)
     size = max(1.0, wanted.detach().abs().max().item()) if wanted.numel() else 1.0
     ours = usual(found)
     expected = wanted.detach().to(ours.dtype)
     far = ~((ours - expected).abs() <= tolerance * (expected.abs() + size))
-    # In a large tensor, weight decay nearly cancels a few gradients, and Adam scales these up like all others.
+    # In a large tensor, weight decay nearly cancels a few gradients, and Adam scales up their errors.
     text = f"{name} of {found.dtype}, {tuple(found.shape)}: {ours[far][:3]} instead of {expected[far][:3]}"
     assert far.sum().item() <= far.numel() // 10_000, text
     wanted.detach().copy_(ours)

@@ -1,4 +1,4 @@
-"""Errors of 100 steps against float64, compared with the errors of torch.optim's for-loop on the same numbers."""
+"""The errors of 100 steps relative to float64, compared with the errors of torch.optim's for-loop."""
 
 from functools import cache
 from typing import Any
@@ -11,9 +11,9 @@ from tests.support.devices import synchronize
 from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options
 
 F32, F64, BF16, HALF = torch.float32, torch.float64, torch.bfloat16, torch.float16
-# The error of an element is the end of a random walk; the mean over 32,500 elements is known to a hundredth.
+# The error of an element is a random walk. The mean over 32,500 elements is exact to 1 %.
 ELEMENTS, STEPS, ALLOWED = 32_500, 100, 1.01
-# The random programs draw every combination. Without weight decay AdamW is Adam.
+# The random programs draw every combination. Without weight decay, AdamW equals Adam.
 IN_FLOAT32: list[tuple[str, Options]] = [
     ("SGD", {}),
     ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1, "maximize": True}),
@@ -27,21 +27,21 @@ LOW: list[tuple[str, Options]] = [
     ("SGD", {"momentum": 0.9, "dampening": 0.3}),
     ("Adam", {"amsgrad": True, "weight_decay": 0.1, "eps": 1e-3}),
 ]
-DTYPES = [(BF16, F32), (HALF, F32), (BF16, None)]  # the dtypes of parameters and of their state
+DTYPES = [(BF16, F32), (HALF, F32), (BF16, None)]  # The dtypes of parameters and of their state.
 CASES = [(*row, F32, None) for row in IN_FLOAT32] + [(*row, *dtypes) for row in LOW for dtypes in DTYPES]
 
 
 def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, device: str = "cpu") -> Tensor:
-    """Return the parameter after each tenth step, in float64 on the CPU. Initial values have the dtype ``numbers``."""
+    """Return the parameter after every tenth step, in float64. All values are rounded to ``numbers`` first."""
     generator = torch.Generator().manual_seed(0)
     param = torch.linspace(-2, 2, ELEMENTS).to(numbers).to(device, dtype, copy=True).requires_grad_()
     optimizer, found = make([param], **{"lr": 0.01, **options}), []
     for number in range(STEPS):
-        # Gradients grow and shrink, so amsgrad's maximum is neither always nor never the newest square.
+        # Gradients grow and shrink, so that amsgrad's maximum is the newest average in some steps only.
         grad = torch.randn(ELEMENTS, generator=generator) * (1 + number % 7) / 7
         param.grad = grad.to(numbers).to(device, dtype)
         optimizer.step()
-        synchronize(device)  # on XLA, each step is a graph
+        synchronize(device)  # On XLA, each step is a graph.
         if number % 10 == 9:
             found.append(param.detach().to("cpu", F64, copy=True))
     return torch.stack(found)
@@ -59,7 +59,7 @@ def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) 
 def test_errors_match_the_for_loop(
     name: str, options: Options, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    # If torch.optim runs the step, its foreach implementation rounds differently.
+    # If torch.optim runs the step, the foreach implementation would round differently.
     given = {**options, "state_dtype": state_dtype, "foreach": False}
     wanted, theirs = oracle(name, tuple(options.items()), dtype)
     ours = (run(OURS[name], given, dtype, dtype, kernels.device) - wanted).abs()

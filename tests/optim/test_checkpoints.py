@@ -1,4 +1,4 @@
-"""Saving and loading state: torch.optim's entries, in their dtype, through the hooks of users."""
+"""Saving and loading of state: the entries and dtypes of torch.optim, hooks, and distributed checkpoints."""
 
 from typing import Any
 from unittest.mock import patch
@@ -21,7 +21,7 @@ def train(optimizer: Any, params: list[Tensor], *numbers: int) -> None:
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "Adam amsgrad", "AdamW"])
 def test_a_state_dict_matches_torch_optim(kind: str, real_device: str) -> None:
-    """The step count is an exception: it is on the device, as in PyTorch's fused optimizers."""
+    """Only the step count may differ. It is on the device, like in PyTorch's fused optimizers."""
 
     def place(name: str, value: Tensor) -> Any:
         return "the count's" if name == "step" and real_device != "cpu" else value.device
@@ -57,7 +57,7 @@ def moments(optimizer: Any) -> list[Tensor]:
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "Adam amsgrad"])
 def test_loaded_state_is_converted_with_one_warning(kind: str) -> None:
-    """Later loads between our optimizers are exact, so a warning would be an error."""
+    """A load between our optimizers is exact and does not warn."""
     params = parameters((3,), (2, 2), dtype=BF16)
     saved = make(THEIRS, kind, params)
     train(saved, params, 0, 1)
@@ -68,7 +68,7 @@ def test_loaded_state_is_converted_with_one_warning(kind: str) -> None:
     with pytest.warns(UserWarning, match=text) as found:
         ours.load_state_dict(saved.state_dict())
     assert [warning.filename for warning in found] == [__file__]
-    assert {*seen} == {F32}  # a hook after loading sees the final state
+    assert {*seen} == {F32}  # A hook after loading sees the final state.
     train(ours, params, 2, 3)
     assert {tensor.dtype for tensor in moments(ours)} == {F32}
     other.load_state_dict(ours.state_dict())
@@ -79,7 +79,7 @@ def test_loaded_state_is_converted_with_one_warning(kind: str) -> None:
 
 @pytest.mark.parametrize("state_dtype", [None, F32])
 def test_load_hooks_can_change_the_state(state_dtype: torch.dtype | None) -> None:
-    """One hook omits a parameter, the other changes an average."""
+    """One hook removes a parameter, and the other changes an average."""
 
     def first(_: Any, state: dict[str, Any]) -> dict[str, Any]:
         return {"state": {0: state["state"][0]}, "param_groups": [{**state["param_groups"][0], "params": [0]}]}
@@ -99,7 +99,7 @@ def test_load_hooks_can_change_the_state(state_dtype: torch.dtype | None) -> Non
 
 
 def test_state_without_a_parameter_is_preserved() -> None:
-    """PyTorch's tests add such entries by hooks. They are saved and loaded, and steps ignore them."""
+    """Hooks in PyTorch's tests add such state. The optimizer saves and loads it, and steps ignore it."""
     params = parameters((3,))
     optimizer: Any = make(OURS, "AdamW", params)
     optimizer.register_state_dict_pre_hook(lambda it: it.state.update(test=1))
@@ -131,7 +131,7 @@ def test_averages_are_saved_and_loaded_by_torch_distributed_checkpoint(kind: str
 
 @pytest.mark.parametrize(("first", "maximize"), [(0.0, True), (-0.0, False)])
 def test_a_checkpoint_records_that_dampened_momentum_has_started(first: float, maximize: bool) -> None:
-    """The first gradient may be zero, and the buffers as well."""
+    """After a first gradient of zero, the buffers are zero as well."""
     weights = []
     for library in (OURS, THEIRS):
         params = parameters((3,))
@@ -145,7 +145,7 @@ def test_a_checkpoint_records_that_dampened_momentum_has_started(first: float, m
 
 
 def test_a_step_without_memory_for_its_state_can_be_repeated() -> None:
-    """The state of a parameter is complete or absent, so torch.optim can load checkpoints."""
+    """After the error, the state of a parameter is complete or absent, so that torch.optim can load it."""
     params, others = parameters((3,)), parameters((3,))
     optimizer, peer = make(OURS, "Adam amsgrad", params), make(THEIRS, "Adam amsgrad", others)
     set_grads(params, 0)

@@ -1,4 +1,4 @@
-"""The errors of the optimizers: one error that names the argument, and nothing is written, loaded or added."""
+"""The errors of the optimizers: an error names the argument, and the call writes, loads and adds nothing."""
 
 import copy
 from collections.abc import Callable
@@ -15,7 +15,7 @@ F32, HALF = torch.float32, torch.float16
 ONE, NAN = torch.ones(()), float("nan")
 OP = torch.ops.polycast
 SGD, Adam, AdamW = OURS.values()
-# The kind of an optimizer, and the kernels of its steps.
+# The kinds of optimizers, and the kernels of their steps.
 SETTINGS = {
     "SGD": ("SGD momentum", "fused"),
     "Adam": ("Adam amsgrad", "composition"),
@@ -75,7 +75,7 @@ def mixed(optimizer: Any) -> list[Tensor]:
 
 
 PLAIN_SGD: dict[str, Any] = {"lr": ONE, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False, "maximize": False}
-# The settings of a case, and a call of an optimizer of two groups.
+# The setting of a case, and a call that raises, with an optimizer of two groups.
 CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state_dtype of a first group": ("SGD", lambda _: SGD([{"params": three(), "state_dtype": F32}])),
     "state_dtype of an added group": ("SGD", lambda it: it.add_param_group({"params": three(), "state_dtype": F32})),
@@ -92,14 +92,14 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state without the count of steps": ("Adam", lambda it: it.load_state_dict(without(it, "step"))),
     "state without an average": ("Adam", lambda it: it.load_state_dict(without(it, "exp_avg_sq"))),
     "a NaN for lr": ("SGD Adam", lambda it: step_with(it, lr=NAN)),
-    "a tensor of NaN for lr": ("SGD", lambda it: step_with(it, lr=torch.tensor(NAN))),  # the other kernels never sync
+    "a tensor of NaN for lr": ("SGD", lambda it: step_with(it, lr=torch.tensor(NAN))),  # Other kernels never sync.
     "two numbers for lr": ("SGD Adam", lambda it: step_with(it, lr=torch.ones(2))),
     "an expanded parameter": ("SGD Adam", lambda it: step_and(it, torch.ones(1).expand(3))),
     "a parameter of inference mode": ("SGD Adam", lambda it: step_and(it, torch.inference_mode()(torch.ones)(3))),
     "a state of other sizes": ("SGD Adam", lambda it: step_from(it, torch.ones(4))),
     "a state of integers": ("SGD Adam", lambda it: step_from(it, torch.ones(2, 3, dtype=torch.int32))),
     "a sparse gradient for Adam": ("Adam", step_sparse),
-    "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),  # torch.optim raises
+    "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),  # torch.optim raises.
     "two for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(2))),
     "a number for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=1.0)),
     "none for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(0))),

@@ -1,4 +1,4 @@
-"""The interface of the sync-free optimizers: arguments, closures, scalers, classes of parameters, and no syncs."""
+"""The interface of the sync-free optimizers: arguments, closures, scalers, classes of parameters, and device syncs."""
 
 import inspect
 from typing import Any
@@ -15,7 +15,7 @@ from tests.support.optimizers import OURS, SHAPES, THEIRS, Options, make, parame
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_arguments_match_torch_optim(name: str) -> None:
-    """The order and the defaults are torch.optim's; state_dtype is added."""
+    """The order and the defaults are the same. state_dtype is an additional argument."""
     ours = dict(inspect.signature(OURS[name]).parameters)
     theirs = inspect.signature(THEIRS[name]).parameters
     assert issubclass(OURS[name], THEIRS[name])
@@ -46,7 +46,7 @@ def test_the_arguments_match_torch_optim(name: str) -> None:
 def test_values_are_accepted_or_rejected_as_in_torch_optim(
     name: str, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups, which checkpoints contain, keep the choice of an implementation; steps are the same."""
+    """Groups, which checkpoints contain, have the same options, and steps have the same results."""
     # Users replace the class if they cannot edit the library that creates the optimizer.
     monkeypatch.setattr(torch.optim, name, OURS[name])
     made: list[Any] = []
@@ -59,7 +59,7 @@ def test_values_are_accepted_or_rejected_as_in_torch_optim(
         except (TypeError, ValueError, RuntimeError) as error:
             made.append(str(error).partition("__init__()")[2] or str(error))
             continue
-        assert library is THEIRS or not hasattr(optimizer, "_step_supports_amp_scaling")  # Lightning would not clip
+        assert library is THEIRS or not hasattr(optimizer, "_step_supports_amp_scaling")  # Lightning would not clip.
         groups = [dict(group, params=0) for group in optimizer.param_groups]
         made.append((optimizer.defaults, groups, repr(optimizer)))
         optimizer.step()
@@ -69,7 +69,7 @@ def test_values_are_accepted_or_rejected_as_in_torch_optim(
 
 
 def test_quantized_weights_can_be_among_the_parameters() -> None:
-    """Quantized weights are frozen and have no gradient, and torch.optim ignores them."""
+    """Quantized weights have no gradient, and torch.optim ignores them."""
     (weight,) = parameters((3,))
     float8 = torch.ones(3).to(torch.float8_e4m3fn)
     frozen = [nn.Parameter(part, requires_grad=False) for part in (torch.arange(3), float8)]
@@ -107,7 +107,7 @@ def test_a_preset_grad_scale_multiplies_the_scale_of_a_scaler() -> None:
 
 
 class Strict(torch.Tensor):
-    """A tensor that raises for functions with tensors of unrelated classes, like torchvision's image classes."""
+    """A tensor that rejects functions with tensors of unrelated classes, like torchvision's image classes."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -129,7 +129,7 @@ def test_parameters_of_classes_that_reject_each_other() -> None:
 
 
 def test_parameters_can_be_swapped_between_steps() -> None:
-    """PyTorch does not swap a tensor that has other references."""
+    """PyTorch swaps only a tensor without other references."""
     param, other = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(2))
     optimizer = make(OURS, "Adam", [param])
     set_grads([param], 0)
@@ -145,7 +145,7 @@ def test_parameters_can_be_swapped_between_steps() -> None:
 @pytest.mark.parametrize("lr", ["number", "host", "device"])
 @pytest.mark.parametrize("kind", ["SGD nesterov", "Adam amsgrad"])
 def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
-    """The first step, which creates the state, does not sync either, for any learning rate and scalars."""
+    """The first step, which creates the state, does not sync either."""
     if not facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} torch.optim takes the step, after one read")
     params = parameters(*SHAPES, device=real_device)
@@ -162,7 +162,7 @@ def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
 
 @pytest.mark.parametrize("kind", ["SGD dampening", "Adam"])
 def test_a_step_of_torch_optim_syncs_once(kind: str, real_device: str) -> None:
-    """A taken step and a skipped step sync once, for any number of groups; later steps create no state."""
+    """A taken step and a skipped step sync once, for any number of groups."""
     if kind == "Adam" and facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} it does not read")
     params = parameters(*SHAPES, device=real_device)

@@ -1,4 +1,4 @@
-"""Lists with tensors of several kinds: torch.optim's values or an error, for tensors without plain memory."""
+"""Lists that contain a tensor without plain memory: the values equal torch.optim's, or the call raises an error."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -48,7 +48,7 @@ KINDS: dict[str, Callable[[], Pair]] = {
 NO_MEMORY = (
     r"layer1\): expected memory, got the sizes \[3\] and none; its storage was resized to nothing, so restore its"
 )
-# The errors of steps and of passes over gradients; the other kinds give correct values.
+# The errors of steps and of passes over gradients. The other kinds have correct values.
 STEPS = {
     "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # Adam's error, as in torch.optim
     "zero": "ZeroTensors are immutable",
@@ -65,7 +65,7 @@ PASSES = {
 
 
 def usual(tensor: Tensor) -> Tensor:
-    """Return a copy of a tensor's values; for a subclass, the tensor itself."""
+    """Return a plain copy of a tensor, or a TwoTensor itself."""
     if isinstance(tensor, AsyncCollectiveTensor):
         return tensor.trigger_wait()  # type: ignore[no-any-return, no-untyped-call]
     tensor = tensor.to_dense() if tensor.is_mkldnn else tensor
@@ -82,7 +82,7 @@ def pairs(kind: str) -> list[Pair]:
 
 
 def named(given: list[Pair]) -> list[tuple[str, Tensor]]:
-    """Return leaves with gradients and names, as arguments of an optimizer."""
+    """Return leaves with gradients and names, for an optimizer."""
     params = [param.detach().requires_grad_() for param, _ in given]
     for param, (_, grad) in zip(params, given, strict=True):
         param.grad = grad

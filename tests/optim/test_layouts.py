@@ -1,4 +1,4 @@
-"""Memory that is shared, copied on write, or sparse; the random programs cover the other layouts."""
+"""Parameters that share memory or are copied on write, and sparse gradients. The random programs test other layouts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 def test_parameters_in_one_storage_step_one_after_the_other(
     kind: str, dtype: torch.dtype, tolerance: float, case: str, real_device: str
 ) -> None:
-    """The parameters may share elements, as in torch.optim; the memory between them does not change."""
+    """The parameters may share elements, like in torch.optim. The memory between the parameters does not change."""
 
     def weights(library: dict[str, Any], device: str) -> Tensor:
         memory = numbers(100, 10).to(device, dtype)
@@ -46,7 +46,7 @@ def test_parameters_in_one_storage_step_one_after_the_other(
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "AdamW"])
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
 def test_a_parameter_that_is_in_a_group_twice(kind: str, real_device: str) -> None:
-    """The parameter steps twice with one gradient, as in torch.optim's for-loop."""
+    """The parameter steps twice with one gradient, like in torch.optim's for-loop."""
     weights = []
     for library, device in ((OURS, real_device), (THEIRS, "cpu")):
         first, second = parameters((3,), (2, 2), device=device)
@@ -83,7 +83,7 @@ def test_parameters_that_are_copied_on_write(kind: str) -> None:
 
 
 def sparse(dims: int, seed: int) -> Tensor:
-    """Return a gradient with duplicate indices that covers few elements."""
+    """Return a sparse gradient of few elements, with duplicate indices."""
     generator, shape = torch.Generator().manual_seed(seed), (50, 4, 3)
     indices = torch.stack([torch.randint(size, (6,), generator=generator) for size in shape[:dims]])
     indices[:, 1] = indices[:, 0]
@@ -97,12 +97,12 @@ def sparse(dims: int, seed: int) -> Tensor:
         (2, F32, {"momentum": 0.9, "maximize": True}),
         (1, F32, {"momentum": 0.9, "nesterov": True}),
         (1, F32, {"momentum": 0.9, "dampening": 0.4}),
-        (1, BF16, {"momentum": 0.5}),  # a buffer in another dtype than the arithmetic is new after each step
+        (1, BF16, {"momentum": 0.5}),  # Each step creates a new bfloat16 buffer.
     ],
     ids=str,
 )
 def test_sparse_momentum_matches_torch_optim(dims: int, dtype: torch.dtype, options: dict[str, Any]) -> None:
-    """The random programs cover steps without momentum."""
+    """The random programs test sparse gradients without momentum."""
     (theirs,) = parameters((50, 4, 3))
     ours = theirs.detach().to(dtype, copy=True).requires_grad_()
     optimizer, peer = OURS["SGD"]([ours], lr=0.1, **options), THEIRS["SGD"]([theirs], lr=0.1, **options)
@@ -120,7 +120,7 @@ def test_sparse_momentum_matches_torch_optim(dims: int, dtype: torch.dtype, opti
         buffers = [side.state[param]["momentum_buffer"] for side, param in ((optimizer, ours), (peer, theirs))]
         assert all(buffer.is_sparse for buffer in buffers)
         torch.testing.assert_close((ours, buffers[0].to_dense()), (theirs, buffers[1].to_dense()), **tolerance)
-        if number == 2:  # each side continues with the other side's state
+        if number == 2:  # Each side continues with the other side's state.
             states = [side.state_dict() for side in (peer, optimizer)]
             optimizer.load_state_dict(states[0])
             peer.load_state_dict(states[1])

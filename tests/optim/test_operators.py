@@ -1,4 +1,4 @@
-"""The operators in PyTorch's own checks, on fake tensors, and on each instruction set."""
+"""The operators in PyTorch's own checks, on fake tensors, and with each instruction set of the CPU."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +21,7 @@ OP = torch.ops.polycast
 
 
 def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return fresh arguments of an operator."""
+    """Return new arguments for an operator."""
 
     def ones() -> list[Tensor]:
         return [torch.ones(shape, device=device) for shape in ((3, 2), (), (4,))]
@@ -49,7 +49,7 @@ def test_an_operator_passes_pytorchs_checks(name: str) -> None:
 
 
 def without_memory(device: str) -> AbstractContextManager[Any]:
-    """Allow tensors of an absent device, none of which can be read."""
+    """Return a context that allows tensors without memory on an absent device."""
     return nullcontext() if device == "meta" else FakeTensorMode(allow_non_fake_inputs=True)
 
 
@@ -73,7 +73,7 @@ def test_an_operator_on_fake_tensors_reads_no_values(name: str, device: str) -> 
 
 @pytest.mark.parametrize("name", ["adam_step_", "sgd_step_", "unscale_"])
 def test_leaves_that_require_grad_are_written_in_grad_mode(name: str) -> None:
-    """The autograd keys fall through to the kernel, which computes below them, so nothing is recorded."""
+    """Autograd records nothing, because the autograd keys fall through to the kernel."""
     (params, *args), kwargs = arguments(name)
     for param in params:
         param.requires_grad_()
@@ -90,7 +90,7 @@ def test_leaves_that_require_grad_are_written_in_grad_mode(name: str) -> None:
 def test_gradients_of_another_dtype_match_gradients_of_the_parameters_dtype(
     name: str, dtype: torch.dtype, kernels: Kernels
 ) -> None:
-    """An optimizer receives such gradients only if ``grad_dtype`` allows them."""
+    """A parameter has such gradients only if its ``grad_dtype`` allows them."""
     if dtype is torch.float64 and not has_float64(kernels.device):
         pytest.skip(f"{kernels} has no float64")
     results = []
@@ -103,7 +103,7 @@ def test_gradients_of_another_dtype_match_gradients_of_the_parameters_dtype(
 
 @pytest.mark.parametrize("capability", [pytest.param("DEFAULT", marks=pytest.mark.slow), "AVX2"])
 def test_an_older_instruction_set_computes_the_same(capability: str) -> None:
-    """The process runs the tests of steps, non-finite values and norms."""
+    """A process with the instruction set runs the tests of steps, non-finite values and norms."""
     code = f"""
 import pytest, torch
 assert torch.backends.cpu.get_cpu_capability() == "{capability}"
@@ -119,7 +119,7 @@ raise SystemExit(pytest.main(["-qq", "-p", "no:cacheprovider", "-k", "fused", *f
 def test_the_scale_matches_pytorchs_within_its_bounds(
     first: float, lowest: float, highest: float, operators: Kernels
 ) -> None:
-    """The scale also matches where it would be infinite, and where the interval is lowered."""
+    """The scale also matches if it would become infinite, and if growth_interval decreases."""
 
     def stock(scale: Tensor, *arguments: Any) -> None:
         torch._amp_update_scale_(scale, *arguments[:-2])

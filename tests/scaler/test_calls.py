@@ -38,8 +38,7 @@ def calls(event: Any) -> Counter[str]:
 
 
 def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype = torch.float32) -> Counter[str]:
-    """Return the calls of the second iteration, when all state exists, by the kernels of devices other than the CPU and
-    XLA."""
+    """Return the calls of the second iteration, when all state exists, by the kernels that call PyTorch's operators."""
     params = [torch.ones(8, 4, dtype=dtype).requires_grad_() for _ in range(number * groups)]
     for param in params:
         param.grad = torch.ones_like(param, requires_grad=False)
@@ -67,8 +66,7 @@ def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype =
 def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
     dtype: torch.dtype, groups: int, more: int
 ) -> None:
-    """More calls copy states of another dtype, which PyTorch lacks. PyTorch 2.13 saves two calls for the second
-    group."""
+    """PyTorch has no states of another dtype, which need copies. PyTorch 2.13 saves two calls for the second group."""
     one, few = (counted(number, groups, dtype=dtype) for number in (1, 2))
     assert one.total() <= few.total()
     assert few == counted(161, groups, dtype=dtype)

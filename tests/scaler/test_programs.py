@@ -192,8 +192,7 @@ LOOKS: tuple[list[str], ...] = ([], [UNSCALE], [CLIP], [CLIP, CLIP], [UNSCALE, C
 
 @st.composite
 def iterations(draw: st.DrawFn) -> list[Call]:
-    """Draw the calls of an iteration in a usual order. The program may drop the batch after a check of its
-    gradients."""
+    """Draw the calls of an iteration in a usual order. Some iterations drop the batch after checking its gradients."""
     which, looks = draw(st.sampled_from([(0,), (0,), (1,), (0, 1), (0, 1)])), draw(st.sampled_from(LOOKS))
     batches = [[Call("backward", number, draw(VALUES))] * draw(st.sampled_from([1, 1, 2])) for number in which]
     looked = [[Call(look, number, draw(NORMS), draw(NORM_TYPES)) for look in looks] for number in which]
@@ -226,8 +225,7 @@ def outcome(call: Callable[[Call], object], argument: Call) -> object:
 
 
 def compare(kinds: tuple[str, str], precision: str, program: list[Call], device: str) -> None:
-    """Run a program with PyTorch's scaler on the CPU and with ours on a device, and assert that the results are
-    equal."""
+    """Run a program with PyTorch's scaler on the CPU and with ours on a device, and assert equal results."""
     ours, theirs = Side(kinds, precision, True, device), Side(kinds, precision, False)
     rtol, atol = CLOSE[precision]
     scaled = set[int]()  # The optimizers with gradients that are still scaled.
