@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
 
     Args:
         arguments: The words of the command line; None for `sys.argv[1:]`.
-        torch: The `torch` module, if the caller has imported it. It is used to check the public names of ops.
+        torch: The `torch` module, if the caller has imported it, to check the public names of ops.
     """
     parser = ArgumentParser(
         prog=NAME, description=DESCRIPTION, epilog=EPILOG, formatter_class=RawDescriptionHelpFormatter

@@ -54,7 +54,7 @@ class CastReader(Reader):
         return {device: casts for device, casts in resolved.items() if casts}
 
     def exceptions_for(self, key: Text, device: str) -> list[Alternative]:
-        """Return the exceptions of a device for an op. Exceptions for an overload precede those for the whole op."""
+        """Return the exceptions of a device for an op. Exceptions for single overloads come first."""
         exceptions = self.exceptions.get(device, {})
         mine = [cast for name, cast in exceptions.items() if split_name(name)[0] == key.value]
         return sorted(mine, key=lambda cast: cast.overloads is None)

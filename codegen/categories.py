@@ -10,7 +10,7 @@ VIEW = "view"
 
 
 class Category(Enum):
-    """A way in which autocast casts an op. The names are PyTorch's."""
+    """A way in which autocast casts an op. The first five names are PyTorch's."""
 
     LOWER_PRECISION_FP = "lower_precision_fp"
     FP32 = "fp32"

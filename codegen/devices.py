@@ -1,4 +1,4 @@
-"""The reader of `devices`: the devices of a policy, and the differences of each from its `like`."""
+"""The reader of `devices`: the devices of a policy, and their exceptions from the device in `like`."""
 
 from itertools import chain
 

@@ -48,7 +48,7 @@ class Schemas:
         """Read the schemas of the installed PyTorch, and the overloads that a recorded release casts.
 
         Args:
-            torch: The `torch` module, if the caller has imported it. It is used to check the public names of ops.
+            torch: The `torch` module, if the caller has imported it, to check the public names of ops.
         """
         root = Path(torchgen.__file__).parent
         schemas = (root / "packaged" / "ATen" / "native" / "native_functions.yaml").read_text(encoding="utf-8")

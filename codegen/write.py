@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from errno import EEXIST, EISDIR, ENOENT
 from pathlib import Path
 
-# The first line of each generated file contains this mark. A file without it is never changed or removed.
+# The first line of each generated file contains this mark. The generator never changes other files.
 MARK = b"codegen`. Do not edit."
 
 
@@ -34,7 +34,7 @@ def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path,
 
 
 def differences(changed: Mapping[Path, str | None], folder: Path | None = None) -> str:
-    """Return the changes as a unified diff. File names in it begin with the name of the folder, if there is one."""
+    """Return the changes as a unified diff, in which file names begin with the folder's name, if there is one."""
     lines: list[str] = []
     for path, text in changed.items():
         name = str(path if folder is None else path.relative_to(folder.parent))

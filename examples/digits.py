@@ -53,7 +53,7 @@ def open_device(name: str) -> torch.device:
 
 
 def end_step(device: torch.device) -> None:
-    """Make XLA compile the program that it traced since the last step (or reuse a compiled one), and run it."""
+    """Make XLA compile or reuse the program that it traced since the last step, and run it."""
     if device.type == "xla":
         import torch_xla
 

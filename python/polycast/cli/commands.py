@@ -1,4 +1,4 @@
-"""The parser and the functions of the commands, and their exit statuses and errors."""
+"""The parser and the functions of the commands, and their exit statuses."""
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter

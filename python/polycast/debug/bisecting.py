@@ -21,7 +21,7 @@ from polycast.scope.assignment import assign
 from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
-_GOOD, _SKIP, _MOST = 0, 125, 127  # exit statuses mean what they mean for `git bisect run`
+_GOOD, _SKIP, _MOST = 0, 125, 127  # the exit statuses of `git bisect run`
 # Note [How likely is a wrong result?]
 # If a program fails at random, a run can give a wrong answer, and the search can find the wrong rules. A result is
 # right if a few answers are right: each set is bad by itself, the program is good without any one rule of a set, and
@@ -63,17 +63,17 @@ def bisect(
     if any one of these rules is as in `good`. The search ends when the program is good with the rules of all sets as
     in `good` and all other rules as in `bad`. Each rule of the fix is needed.
 
-    The first run is recorded, and the search begins with the recorded ops and modules. Each answer on which the result
-    depends is found three times. Child processes that import polycast follow the policy of the process.
+    The first run is recorded, and the search begins with the recorded ops and modules. Three runs confirm each answer
+    on which the result depends. Child processes that import polycast follow the policy of the process.
 
     Args:
         check: A function that runs the program, and returns a true value if the program is good, a false one if it is
-            bad. An exception is bad as well. Each call must do the same: seed random numbers and create models that the
-            program trains inside the function.
+            bad. An exception is bad as well. Each call must do the same, so seed random numbers and create trained
+            models in the function.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which the program is bad.
-        repeat: The number of runs for an answer. A bad run ends them. If a program fails in a share p of its runs, bad
-            rules count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
+        repeat: The largest number of runs for an answer. A bad run is the last one. If a program fails in a share p of
+            its runs, bad rules count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
         progress: A function that is called with a line of text after each run.
         model: The model that the program runs, directly or as copies. Each run assigns rules to its modules, as
             :func:`polycast.assign` does.

@@ -23,12 +23,12 @@ class Culprit(NamedTuple):
     bad: str
     """The category in "bad"."""
     group: int
-    """The rules with the same number make the program bad only together."""
+    """The number of the group. Its rules make the program bad only together."""
 
 
 @dataclass(frozen=True)
 class Bisection:
-    """The rules that make a program bad, and a fix. It prints as a table."""
+    """The rules that make a program bad, and a fix, which print as a table."""
 
     culprits: tuple[Culprit, ...]
     """The rules. Each group is minimal: without any one of its rules the program is good."""
@@ -43,7 +43,7 @@ class Bisection:
     proved: bool
     """Whether the last run, which had the fix, was good."""
     notes: tuple[str, ...]
-    """Sentences that qualify the result, such as how likely it is wrong."""
+    """Sentences that qualify the result."""
 
     @property
     def fix(self) -> str:

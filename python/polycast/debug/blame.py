@@ -4,8 +4,8 @@ Note [Which op is responsible for an error?]
 An error that is small where it arises may be large at the end: the cosine of a large angle that is 0.1 % wrong can be
 anything. So we divide the error of the results among the ops, from the last op to the first. Each op is assigned the
 error that it makes itself, and the ops that made its inputs share the rest. The squares of independent errors add up,
-so all parts are squares. In a sum the absolute errors of the inputs count, and in other ops the relative errors do. The
-shares are estimates that put ops into an order. Rules are tried before they are recommended.
+so all parts are squares. In a sum the absolute errors of the inputs count, and in other ops the relative errors. The
+shares are estimates that order the ops. Rules are tried before they are recommended.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 LARGEST = 1e9
-"""The number for an infinite error or a NaN."""
+"""The number that replaces an infinite error or a NaN."""
 # In these ops the absolute error of an input counts: its relative error, multiplied by its norm.
 _SUMS = ("add", "add_", "sub", "rsub", "cat", "stack", "where", "copy_", "index_put", "scatter_add", "slice_scatter")
 

@@ -46,9 +46,9 @@ class Cast:
     to: torch.dtype
     elements: int
     reused: bool
-    """Whether it reuses a cast in the cast cache, or of another argument with the same tensor."""
+    """Whether the cast was already in the cast cache, or made for another argument."""
     weight: str | None
-    """The name of the weight that was cast; None for other tensors."""
+    """The name of the weight; None for other tensors."""
 
     @property
     def bytes(self) -> int:
@@ -60,7 +60,7 @@ class Cast:
 class Call:
     """A call of an op inside a region.
 
-    Each tuple of dtypes lists all tensors, including tensors in lists, in the order of the arguments.
+    Each tuple of dtypes has one dtype for each tensor, including tensors in lists.
     """
 
     site: Site

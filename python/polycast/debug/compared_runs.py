@@ -34,7 +34,7 @@ class Ran:
     inputs: tuple[Result, ...]
     """The results that the call reads."""
     is_constant: bool
-    """Whether the call has no tensor as an input."""
+    """Whether no input of the call is a tensor."""
     local: Tensor | None
     """The error that the call itself makes, and the norm of its result; None if unknown."""
 

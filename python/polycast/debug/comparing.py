@@ -37,7 +37,7 @@ class Error(NamedTuple):
     """The error that the op itself makes: its result, relative to a second call of the op in float32 with the same
     inputs. None if the op cannot be called twice, such as a random op or an op of another library."""
     so_far: float | None
-    """The accumulated error: the result, relative to the result in the reference run. None for a cast, and if the
+    """The accumulated error: the error of the result, relative to the reference run. None for a cast, and if the
     reference run has no such call."""
     before: float
     """The largest accumulated error among the inputs."""
@@ -57,14 +57,14 @@ class Comparison(tuple[Error, ...]):
     policy: Policy | None
     """Rules that more than halve the error. None if no tried rules do."""
     error_under_policy: float
-    """The error of the results in a run under `policy`. Not set if there is none."""
+    """The error of the results in a run under `policy`, if there is one."""
 
     def worst(self) -> list[Error]:
         """Return the errors, the largest share first. Of equal shares, the largest local error is first."""
         return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
 
     def table(self, count: int = 20) -> str:
-        """Return one line for each phase, module and op, for the `count` with the largest shares."""
+        """Return a table of the ops of each module, with the `count` largest shares."""
         groups: dict[tuple[str, str, str], list[Error]] = {}
         for row in self.worst():
             groups.setdefault((row.site.phase, row.site.module, row.op), []).append(row)
@@ -111,7 +111,7 @@ def compare(
     """Run a program as it is and under a reference policy, and return the errors of its ops.
 
     The ops are the calls of the program in forward, and the calls of autograd in backward. Calls of the two runs are
-    paired by phase, module, op and order. Memory has the results of both runs at once. If the error of the program's
+    paired by phase, module, op and order. The results of both runs are in memory at once. If the error of the program's
     results exceeds rounding, the program runs several more times, under rules for the ops with the largest shares. The
     comparison has the rules that help.
 

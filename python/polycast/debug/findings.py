@@ -1,4 +1,4 @@
-"""A finding of watch: the call that loses a number, the call that shows it, and a rule that avoids it."""
+"""A finding of watch: the op where a problem begins, the op that shows the problem, and a rule that avoids it."""
 
 import json
 import math
@@ -23,7 +23,7 @@ _FUNCTION = "Backward"  # the suffix of the name of the node of a torch.autograd
 
 @dataclass(frozen=True)
 class Finding:
-    """An op that makes a non-finite result from finite inputs, and the op that lost the number before.
+    """An op that makes a non-finite result from finite inputs, and the op where the problem begins.
 
     An op whose inputs had NaNs is a finding as well if no watched op made the NaNs.
     """
@@ -31,8 +31,8 @@ class Finding:
     step: int
     """The number of steps that ended before the finding."""
     site: Site
-    """The op that loses the number: its result overflows, underflows, or loses its inputs to rounding. In backward, the
-    op whose gradient is non-finite, or an op before it."""
+    """The op where the problem begins: its result overflows, underflows, or loses its inputs to rounding. In backward,
+    the op whose gradient is non-finite, or an op before it."""
     shows: Site
     """The op with the first non-finite result."""
     call: Call | None

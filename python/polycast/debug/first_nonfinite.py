@@ -136,7 +136,7 @@ class NonFinite:
         return wide is not None and not all(map(is_finite, outputs(self._step, wide, [index])))
 
     def flow(self, start: int) -> Flow:
-        """Follow the non-finite values of a call."""
+        """Return the flow of the non-finite values of a call."""
         flow = Flow(start)
         calls = self._step.calls
         reached = self._bad(start)
@@ -177,7 +177,7 @@ class NonFinite:
         return wide is not None and all(map(is_finite, outputs(self._step, wide, flow.ends)))
 
     def matters(self, flow: Flow) -> bool:
-        """Return whether a flow changes finite results, unlike infinities that softmax maps to zero."""
+        """Return whether a flow changes finite results, which infinities that softmax maps to zero do not."""
         indices = [flow.start, *flow.calls, *flow.borders]
         here, wide = self.again(indices), self.again(indices, is_wide=True)
         if here is None or wide is None or all(map(is_finite, outputs(self._step, here, [flow.start]))):

@@ -27,8 +27,8 @@ class _Stack(threading.local):
 class ModuleTracker:
     """A tracker of the innermost module whose forward each thread runs, and of the names of modules.
 
-    With a model, the names are those of its ``named_modules``. Without a model, an outermost module has the name
-    of its class, such as "Net". A second instance is "Net#2", and a module inside is "Net.encoder.0".
+    With a model, the names come from its ``named_modules``. Without a model, an outermost module has the name of its
+    class, such as "Net". A second instance is "Net#2", and a module inside is "Net.encoder.0".
 
     We use PyTorch's global hooks, because hooks of a single module change the program: PyTorch runs other code for a
     module with hooks, scripted modules accept none, and copies of the module inherit the hooks.

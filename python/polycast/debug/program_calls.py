@@ -63,7 +63,7 @@ class StepCalls:
         return zip((given.key for given in self.calls[index].inputs), self._makers[index], strict=True)
 
     def inputs_as_given(self, index: int) -> Values | None:
-        """Return the inputs of a call as they were then; None if the program has overwritten one without a copy."""
+        """Return the original inputs of a call; None if the program has overwritten an input that has no copy."""
         values: Values = {}
         for given, makers in zip(self.calls[index].inputs, self._makers[index], strict=True):
             tensor = given.tensor if given.is_as_given else None
@@ -108,7 +108,7 @@ class StepCalls:
         return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
 
     def gradient_of(self, index: int) -> int | None:
-        """Return the call whose gradient a call in backward computes: the last call that began before its node."""
+        """Return the call whose gradient a call in backward computes: the last one that began before its node."""
         node, found = self.calls[index].node, None
         if node == _NO_NODE or self.calls[index].function:
             return None
@@ -122,7 +122,7 @@ class StepCalls:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
         In backward, a call without a rule has the dtype of its inputs, so the calls that made the inputs are searched.
-        In forward, it is often a cast to the dtype of the last call with a rule.
+        In forward, such a call is often a cast to the dtype of the last call with a rule.
         """
         if next(self.rules(index), None) is not None:
             return index
@@ -171,7 +171,7 @@ class StepCalls:
         return {maker for given, makers in pairs if given.tensor.is_floating_point() for maker in makers}
 
     def sender(self, index: int) -> int | None:
-        """Return the call that received an input of a call from another process. It may be the call itself."""
+        """Return the call that received an input of a call from another process, or None. It may be the call itself."""
         if self._communicates(index):
             return index
         for maker in self.makers(index):

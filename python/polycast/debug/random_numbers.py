@@ -29,7 +29,7 @@ class RandomNumbers(TorchDispatchMode):
     def __enter__(self) -> "RandomNumbers":
         self._counts: Counter[tuple[object, ...]] = Counter()
         self.calls: defaultdict[int, bool] = defaultdict(bool)
-        """Whether a call drew numbers that cannot be replayed, by the index of each call that drew numbers."""
+        """Whether the numbers of a random call cannot be replayed, by the index of the call."""
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -83,7 +83,7 @@ def _draws(function: OpOverload, given: dict[str, Any]) -> bool:
 
 
 def _drop(given: dict[str, Any], output: Tensor, mask: Tensor, first: Tensor) -> None:
-    """Drop exactly those elements of an output that the first run dropped."""
+    """Drop the same elements of an output as the first run did."""
     dropped_first = given["input"] * first / max(1 - given["p"], torch.finfo(output.dtype).tiny)
     # Elements with equal masks in both runs have the rounding of the kernel.
     output.copy_(torch.where(mask == first, output, dropped_first))

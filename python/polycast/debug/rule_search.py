@@ -65,7 +65,7 @@ def _forward(step: StepCalls, failing: int) -> Trial:
 
 
 def _backward(step: StepCalls, failing: int) -> Trial:
-    """Return a trial that computes the gradients of the trial's calls, from the root of the backward pass on."""
+    """Return a trial that computes the gradients of calls, from the root of the backward pass on."""
     task = step.calls[failing].task
     backward = [index for index, call in enumerate(step.calls) if call.task == task]
     roots = [root for index in backward if (root := step.gradient_of(index)) is not None]
@@ -149,7 +149,7 @@ def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide:
 
 
 def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
-    """Return the first later call in forward that is non-finite under rules; None if float32 does not help."""
+    """Return the first later call in forward that is non-finite under rules; None if it is so in float32 as well."""
     after = {start}
     for index in range(start + 1, len(step.calls)):
         if step.phase(index) == FORWARD and not after.isdisjoint(step.makers(index)):

@@ -1,6 +1,6 @@
-"""The search of bisect: the smallest sets of switches that make a program bad.
+"""The search of bisect for minimal sets of switches that make a program bad.
 
-Note [How does the search find a smallest set?]
+Note [How does the search find a minimal set?]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
 is bad. Its last switch is a culprit. If the culprit is good by itself, it fails only together with others before it.
 The search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n switches

@@ -82,7 +82,7 @@ def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | N
     """Return the error of each result relative to the norm of the expected one, and the norms; None if shapes differ.
 
     An element that is non-finite as expected is not an error. Any other non-finite element is an infinite error.
-    Elements of masks are not errors: they are very negative in both results, while other elements are not.
+    Elements of a mask are not errors: they are very negative in both results, and other elements are not.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None

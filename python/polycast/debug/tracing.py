@@ -42,14 +42,14 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
     """A context manager that records the module, the rule and the casts of each call in a region.
 
     A trace changes no result and no random number. It does not record calls in code that torch.compile has compiled,
-    nor calls without a floating-point tensor. It records the thread that enters it, and the threads in which PyTorch
-    runs the backward of this thread. Any thread may leave it.
+    nor calls without a floating-point tensor. It records the thread that enters it, and the threads of its backward.
+    Any thread may leave it.
 
     Args:
         model: The model whose module names identify the calls. Without a model, names begin with the class of the
             outermost module, as in "Net.encoder.0".
         lines: Whether to record the program's line for each call, which is slower.
-        limit: The largest number of calls to record. If the program makes more calls, the printed trace states it.
+        limit: The largest number of calls to record. The printed trace states whether later calls were dropped.
 
     Raises:
         TypeError: If the model is not a module.
@@ -112,7 +112,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         return "\n".join(lines)
 
     def table(self, calls: Iterable[Call] | None = None) -> str:
-        """Return a line for each call, or only for these calls: ``t.table(call for call in t.calls if call.casts)``."""
+        """Return a line for each call, or for given calls: ``t.table(call for call in t.calls if call.casts)``."""
         head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
         rows = map(self._cells, self.calls if calls is None else calls)
         return "\n".join(lines_of([head + ("line",) * self._lines, *rows]))

@@ -33,9 +33,9 @@ from polycast.debug.program_calls import StepCalls
 from polycast.debug.tensor_stats import read_numbers
 from polycast.torch_internals import disabled, without_dispatch_modes
 
-_MOST = 8  # the most findings of a step
-_LOST = 0.5  # a gradient with a larger share of lost elements is reported
-_LOSSY_STEPS = 3  # a gradient is reported after this many steps with lost elements
+_MOST = 8  # the largest number of findings in a step
+_LOST = 0.5  # the share of a gradient's elements that may underflow before the step counts
+_LOSSY_STEPS = 3  # a gradient is reported after this many such steps
 _PATIENCE = 16  # a scaler's first scale is 2**16, which more skipped steps in a row would halve to below 1
 
 
@@ -52,12 +52,11 @@ class Flushed(NamedTuple):
 
 
 class watch:  # noqa: N801 - lower case, like torch.autocast
-    """A context manager that finds the ops which make infinities and NaNs, and rules that avoid them.
+    """A context manager that finds the ops, in forward, backward or a step, which make infinities and NaNs.
 
-    The ops may be in forward, backward or the optimizer's step. The watch stores references to the inputs of all calls
-    of a step, which can double the memory. Before a step writes the weights, the watch searches for the first call
-    whose result is non-finite. It runs earlier calls again, to find the call that loses the number, and a rule that
-    avoids the loss. It tries each rule before it prints the rule.
+    It also finds rules that avoid them. The watch stores references to the inputs of all calls of a step, which can
+    double the memory. Before a step writes the weights, the watch searches for the first call whose result is
+    non-finite. It runs earlier calls again, to find where the problem begins, and tries rules that may avoid it.
 
     An overflow in backward is not a finding if a scaler skips the step, unless it skips more than 16 steps in a row.
     Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
@@ -76,7 +75,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         ops: The number of checked calls.
         flushed: The parameters most of whose gradient underflows to zero in float16, in three or more steps.
 
-    ``print(w)`` shows the findings. If the block ends with an exception, a warning lists them.
+    ``print(w)`` shows the findings. If the ``with`` block ends with an exception, a warning lists them.
 
     Raises:
         TypeError: If the model is not a module, or the optimizer not an optimizer.
@@ -104,7 +103,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self.steps = 0
         self.ops = 0
         self._optimizers = 0  # the number of optimizers whose step is running
-        self._checked = 0  # the number of held calls that were checked
+        self._checked = 0  # the number of calls that were checked
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # the findings of the current step
         self._overflowing: Callable[[], Finding] | None = None  # the finding of a step that the scaler may skip
@@ -217,7 +216,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
             causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
             found = causes or found
-        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # gradients follow from it
+        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # its gradients follow
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
         has_scaler = any("non_finite" in call.name or "unscale" in call.name for call in step.calls)
         for flow, is_nan_given, is_exact in found:
