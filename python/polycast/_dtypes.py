@@ -27,7 +27,7 @@ def dtype_named(text: str) -> str | None:
 
 
 def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
-    """Return the dtype for a dtype or its name. Any dtype of PyTorch is accepted, such as torch.int8.
+    """Convert a dtype or its name to a ``torch.dtype``. Any dtype of PyTorch is accepted, such as torch.int8.
 
     Args:
         value: A ``torch.dtype``, or a string: PyTorch's name, with or without "torch.", or a short form such as "bf16".

@@ -61,7 +61,7 @@ DEVICES: dict[str, Device] = {
 }
 CATEGORIES: dict[str, str] = categories()
 DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like in devices()}
-# Each pair has public names, separated by spaces, and the ops that they run, separated by spaces.
+# Each pair has two strings: public names, and the ops that they run. Spaces separate the names in a string.
 NAMES: list[tuple[str, str]] = names()
 
 BUILD = SOURCES

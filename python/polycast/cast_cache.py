@@ -186,7 +186,7 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
 
 
 def follow_steps(module: ModuleType, undo: Undo) -> None:
-    """Register a hook that frees the casts of parameters after each step. Free all casts now, for earlier steps."""
+    """Register a hook that frees casts of parameters after each step. Free all casts, because steps may have run."""
     _extension.clear_casts()
     hooks: dict[Any, Any] = module._global_optimizer_post_hooks
     undo.append(lambda: hooks.pop(__name__, None))

@@ -1,6 +1,6 @@
 """The differences between devices. Only this file, the folder xla/ and policy.yaml distinguish devices by name.
 
-A *device* has rules in policy.yaml, such as "cuda" and "xla_gpu". A *device type* is PyTorch's ``tensor.device.type``.
+A *device*, such as "cuda" or "xla_gpu", has rules in policy.yaml. A *device type* is PyTorch's ``tensor.device.type``.
 """
 
 import os

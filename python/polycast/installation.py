@@ -17,8 +17,8 @@ While polycast's kernels are installed for any device, these parts differ from s
 
 Compiled code contains the casts that it was compiled with, so it does not run again after a change of the kernels.
 
-Two changes remain, because compiled code may need them. The import registers the operators ``torch.ops.polycast``, and
-the first compilation under a policy registers the calls that enter scopes with dynamo.
+Two changes cannot be undone, because compiled code may need them. The import registers the operators
+``torch.ops.polycast``, and the first compilation under a policy registers the calls that enter scopes with dynamo.
 """
 
 import os
@@ -118,7 +118,7 @@ _SIBLINGS = {
 
 
 def _handle() -> Handle:
-    """Return a handle whose removal restores the devices that are installed now."""
+    """Return a handle whose removal restores the kernels that are installed now."""
     kernels, late = installed_kernels(), set(_late)
 
     def restore() -> None:
@@ -153,9 +153,9 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
         devices: Device types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that torch_xla
             runs on. An out-of-tree backend has the name that it registered. The default is every device that PyTorch
             itself supports, and XLA once torch_xla is imported.
-        like: "cuda", if cuda's rules are to override the autocast kernels that an out-of-tree backend has registered
-            and policy.yaml does not list the backend. By default such kernels are not replaced, and a warning is
-            issued. A backend that has registered none gets cuda's rules in any case.
+        like: "cuda" overrides the autocast kernels that an out-of-tree backend has registered, if policy.yaml does not
+            list the backend. By default such kernels are not replaced, and a warning is issued. A backend that has
+            registered none gets cuda's rules in any case.
 
     Returns:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the kernels that were installed before.

@@ -16,7 +16,7 @@ from polycast.torch_internals import FakeTensor
 
 
 class Make:
-    """A maker of the tensors of one sample on `device`, from a fixed seed: two makers build the same values.
+    """A maker of sample tensors on `device`, from a fixed seed: two makers make tensors with equal values.
 
     Its floating-point tensors have the given dtypes alternately; the default is float32. Values are drawn in float32 on
     the CPU, then cast and moved, so they differ between dtypes by one rounding and are the same on all devices.

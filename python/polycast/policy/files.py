@@ -1,4 +1,4 @@
-"""Policy files: YAML without duplicate keys."""
+"""A reader of policy files, which are YAML without duplicate keys."""
 
 import os
 from pathlib import Path

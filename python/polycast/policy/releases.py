@@ -27,14 +27,14 @@ class Release(NamedTuple):
     packages: dict[str, str]
     devices: tuple[str, ...]
     ops: Mapping[str, dict[str, str] | str]
-    """By overload, as in "pow.Scalar": the categories by device, or "absent" if the release does not have it."""
+    """The categories of each overload ("pow.Scalar") by device, or "absent" if the release lacks the overload."""
     reasons: Mapping[Any, str]
     """The reason why each overload's categories changed in the release. For a policy, the notes of rules by key."""
     number: tuple[int, int] = INSTALLED
     """The version, as in (2, 11)."""
 
     def category(self, overload: str, device: str) -> str:
-        """Return the category of an overload on a device, "unlisted", or "absent" if the release does not have it."""
+        """Return the category of an overload on a device, "unlisted", or "absent" if the release lacks the overload."""
         here = self.number != INSTALLED or qualified(overload) in overloads_of(qualified(split_overload(overload)[0]))
         row = self.ops.get(overload, {} if here else ABSENT)
         return row if isinstance(row, str) else row.get(device, UNLISTED)

@@ -101,7 +101,7 @@ class Rule(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The overload and the device that the rule is for."""
+        """The name of the overload, and the device."""
         return self.name, self.device
 
 

@@ -32,10 +32,10 @@ class GradScaler(TorchGradScaler):
     With an optimizer of :mod:`polycast.syncfree`, one pass checks the gradients, and the step unscales, clips and skips
     on the device.
 
-    ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients, and ``update`` sets the scale. If a gradient
-    that was checked since the last update was non-finite, ``update`` multiplies the scale by ``backoff_factor``, down
-    to ``min_scale``. After ``growth_interval`` consecutive updates without one, ``update`` multiplies the scale by
-    ``growth_factor``, up to ``max_scale``, and never to infinity. Call ``update`` after each batch, run or skipped.
+    ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients, and ``update`` sets the scale. If they found a
+    non-finite gradient since the last ``update``, it multiplies the scale by ``backoff_factor``, down to ``min_scale``.
+    After ``growth_interval`` consecutive updates without non-finite gradients, ``update`` multiplies the scale by
+    ``growth_factor``, up to ``max_scale``, and never to infinity. Call ``update`` also after a batch that you skip.
 
     Args:
         device: A device type such as "cpu", "cuda" or "xla", or a ``torch.device``. None selects the device of the
@@ -155,8 +155,8 @@ class GradScaler(TorchGradScaler):
 
         A sync-free optimizer unscales and clips while it reads the gradients, so ``.grad`` remains scaled. PyTorch's
         fused optimizers unscale by themselves unless you clip. For other optimizers ``.grad`` is first unscaled and
-        clipped in place, and also if your own code could see the gradients within a sync-free step: a step hook, or a
-        ``step`` that another class or a wrapper defines.
+        clipped in place. This also applies to a sync-free step in which your own code could see the gradients: a step
+        hook, or a ``step`` that another class or a wrapper defines.
 
         Args:
             optimizer: The optimizer to step.

@@ -45,7 +45,7 @@ FoundInfs: TypeAlias = dict[Any, Tensor]  # by device: 1 if a gradient there is 
 def agree(
     checks: Sequence[GradientCheck], meshes: Meshes, device: torch.device, with_norms: bool
 ) -> tuple[FoundInfs, list[Tensor]]:
-    """Return the findings of all ranks, and norms: one for each whole gradient, and a vector for each mesh.
+    """Return the findings of all ranks, and norms: one for each check without a mesh, and a vector for each mesh.
 
     There is one sum over each dimension of each mesh. Its elements are whether a gradient is non-finite, whether there
     is a gradient, and with ``with_norms`` the norm of each rank. If no rank has a gradient, the findings are empty.

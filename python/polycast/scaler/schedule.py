@@ -17,7 +17,7 @@ class SkipAwareLR(LRScheduler):
     """A scheduler like ``torch.optim.lr_scheduler.LambdaLR`` that does not advance in skipped steps, without a sync.
 
     Args:
-        optimizer: An optimizer that accepts a tensor as the ``lr`` of a group, such as one of polycast.syncfree.
+        optimizer: An optimizer that accepts a tensor as the ``lr`` of a group, such as any of polycast.syncfree.
         lr_lambda: A function whose argument is the number of steps that were not skipped, a 0-d floating-point tensor
             on the device. It returns the factor of the initial learning rate, computed with tensor operations. A list
             has one function for each parameter group.
@@ -43,7 +43,7 @@ class SkipAwareLR(LRScheduler):
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 
     def step(self) -> None:  # type: ignore[override]  # the CPU does not know the epoch
-        """Advance the learning rates, unless the last step of the optimizer was skipped. Call it after each step."""
+        """Advance the learning rates, unless the last step of the optimizer was skipped. Call this after each step."""
         skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1
         self._set_lr(self._count.to(skipped.device, non_blocking=True) + skipped.logical_not())

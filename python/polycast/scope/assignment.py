@@ -103,7 +103,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     modules = dict(model.named_modules(remove_duplicate=False))
     file = ""
     if is_file(rules):
-        from polycast.policy.files import load  # imports PyYAML
+        from polycast.policy.files import load  # this imports PyYAML
 
         file = os.fspath(rules)
         rules = load(file)
@@ -123,7 +123,7 @@ def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -
     """Return the policy of each module that a key matches; None removes the rules of a module.
 
     Raises:
-        PolicyError: If any key or value is wrong. It lists every problem.
+        PolicyError: If any key or value has a problem. The error lists every problem.
     """
     problems: list[Problem] = []
     many: dict[nn.Module, Policy | None] = {}
@@ -151,7 +151,7 @@ def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -
 
 
 def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern: bool) -> list[str]:
-    """Return the names of modules with a ``forward``. A pattern may match a container and a module in it.
+    """Return the names of modules with a ``forward``. A pattern that matches a module may also match its container.
 
     Raises:
         ValueError: If the key matches a container but no module in it.

@@ -18,7 +18,7 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         betas: The coefficients of the running averages of the gradient and of its square.
         eps: The number that is added to the denominator.
         weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
-        amsgrad: Whether to divide by the largest running average of the square so far.
+        amsgrad: Whether to divide by the largest running average so far of the squared gradient.
         maximize: Whether to maximize the objective.
         state_dtype: The dtype of the running averages. None selects the dtype of each parameter, as in torch.optim.
             Float16 parameters require torch.float32, because the squares of their gradients underflow in float16.

@@ -33,7 +33,7 @@ def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor]
     gradients. If the dtypes of state and parameter differ, the twin is a copy in the wider dtype. If a float16 gradient
     is unscaled or clipped, the twin is a float32 copy, because small gradients would underflow.
     """
-    # PyTorch's fused kernels would read the attributes of a scaler, and other steps round a learning rate in a tensor.
+    # PyTorch's fused kernels would read a scaler's attributes. Its other steps round a learning rate that is a tensor.
     options = {**group, "fused": None, "capturable": False, "lr": float(group["lr"])}
     lone = list(dict.fromkeys(params))
     # Copies of one memory would overwrite each other's results, so they are stepped one after the other.

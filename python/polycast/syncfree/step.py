@@ -200,15 +200,15 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
         Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the dtype of its parameter. If
         ``state_dtype`` was given, this method casts the state from its saved dtype to ``state_dtype`` instead, and
-        warns if the two differ. If an error is raised, nothing is loaded.
+        warns if the dtypes differ. If an error is raised, nothing is loaded.
 
         Raises:
             ValueError: If the state belongs to another kind of optimizer and lacks values.
-            KeyError, AttributeError: As in torch.optim, if it is not the state of an optimizer.
+            KeyError, AttributeError: As in torch.optim, if the argument is not the state of an optimizer.
         """
         loaded: list[dict[str, Any]] = []
         converted: set[torch.dtype] = set()
-        # Our pre-hook is the last, so it sees the changes of others. Our post-hook is the first, so others see ours.
+        # Our pre-hook runs last, so it sees the changes of other hooks. Our post-hook runs first, before other hooks.
         before = self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(self._checked(made)))
         after = self.register_load_state_dict_post_hook(lambda _: self._take_state(loaded[0], converted), prepend=True)
         try:
@@ -258,7 +258,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
 @cache
 def _facts_of(device: torch.device) -> devices.DeviceType:
-    """Return the facts about a device. The cache saves ``device.type``, which makes a string in 0.3 us."""
+    """Return the facts about a device. The cache saves the 0.3 us of ``device.type``, which makes a string."""
     return devices.facts_of(device.type)
 
 

@@ -28,7 +28,7 @@ class TensorLists:
     lists: list[list[Tensor]]  # the operator's arguments, with shards of DTensors and values of sparse gradients
     wholes: Sequence[Tensor] = ()  # the DTensors whose shards an operator may write
     mesh: Any = None  # the mesh of the parameters, if the lists have only gradients
-    split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
+    split_dims: tuple[int, ...] = ()  # the dimensions of the mesh that split the parameters
 
     def call(self, operator: Operator, param_groups: list[Group], arguments: Arguments = NOTHING) -> Any:
         """Call an operator on the lists. If it raises, the error contains the name of the parameter."""

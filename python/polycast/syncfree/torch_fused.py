@@ -100,7 +100,7 @@ def _chunks(lists: tuple[Tensors, ...]) -> dict[tuple[torch.dtype, bool, int], l
 
 
 def _alike(params: Tensors, tensors: Tensors, dtype: torch.dtype) -> Tensors:
-    """Return tensors with the dtype and layout that PyTorch's kernels require: the given ones, or copies of all."""
+    """Return tensors with the dtype and layout that PyTorch's kernels require: the given ones or copies."""
     copies = [torch.empty_like(param, dtype=dtype) for param in params[: len(tensors)]]
     if all(each.dtype is dtype and each.stride() == copy.stride() for each, copy in zip(tensors, copies, strict=True)):
         return tensors
