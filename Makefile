@@ -46,8 +46,8 @@ $(VENV)/docs: $(VENV)/installed
 	$(RUN) $(PIP_INSTALL) --quiet --group docs
 	@touch $@
 
-# Runs the tests of real devices and two benchmarks on this machine's accelerator, in ten minutes. DEVICE=cpu selects the
-# CPU.
+# Runs the tests of real devices and two benchmarks on this machine's accelerator, for at most ten minutes. DEVICE=cpu
+# selects the CPU.
 DEVICE ?= $(shell $(RUN) -c 'import torch; print(torch.accelerator.current_accelerator() or "cpu")')
 gpu: build
 	timeout 420 $(RUN) -m pytest $(PARALLEL) --real-devices $(DEVICE)

@@ -40,7 +40,7 @@ class SiteCounter(Counter[tuple[str, str, str]]):
 
 @dataclass(frozen=True)
 class Cast:
-    """A cast of an argument, from the dtype that the call passed to the dtype that the op received."""
+    """A cast of an argument: the call passed the dtype `given`, and the op received `to`."""
 
     given: torch.dtype
     to: torch.dtype

@@ -110,15 +110,15 @@ def compare(
 ) -> Comparison:
     """Run a program as it is and under a reference policy, and return the errors of its ops.
 
-    The ops are the calls of the program in forward, and the calls of autograd in backward. Calls of the two runs are
+    The errors are of the program's calls in forward, and of autograd's calls in backward. Calls of the two runs are
     paired by phase, module, op and order. The results of both runs are in memory at once. If the error of the program's
     results exceeds rounding, the program runs several more times, under rules for the ops with the largest shares. The
     comparison has the rules that help.
 
     All runs start from the same random state (PyTorch's, Python's, NumPy's global one), buffers and gradients. At the
     end, these are as after the first run. Later runs use the random numbers of the first run, for dropout as well. Some
-    kernels draw their own numbers, such as attention with dropout on a GPU. ``redrawn`` lists the calls of such
-    kernels. Compiled code is not compared.
+    kernels draw their own numbers, such as attention with dropout on a GPU. ``redrawn`` lists their calls. Compiled
+    code is not compared.
 
     An error is relative to the norm of the correct result.
 

@@ -124,7 +124,7 @@ class NonFinite:
         return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
 
     def again(self, indices: list[int], *, is_wide: bool = False, given: Values | None = None) -> Values | None:
-        """Run calls again, with `given` for overwritten inputs or with the calls that made them; None if it fails."""
+        """Run calls again and return their values; None if one fails. Overwritten inputs are given or made again."""
         with contextlib.suppress(Exception), torch.no_grad():  # any exception means that a kernel rejects a dtype
             needed = indices if given else self._step.before(indices, 0)
             return self._step.run(needed, is_wide=is_wide, given=given)
@@ -177,7 +177,7 @@ class NonFinite:
         return wide is not None and all(map(is_finite, outputs(self._step, wide, flow.ends)))
 
     def matters(self, flow: Flow) -> bool:
-        """Return whether a flow changes finite results, which infinities that softmax maps to zero do not."""
+        """Return whether a flow changes finite results. Infinities that softmax maps to zero change none."""
         indices = [flow.start, *flow.calls, *flow.borders]
         here, wide = self.again(indices), self.again(indices, is_wide=True)
         if here is None or wide is None or all(map(is_finite, outputs(self._step, here, [flow.start]))):

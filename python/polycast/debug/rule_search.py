@@ -14,7 +14,7 @@ from polycast.debug.first_nonfinite import difference, is_finite, outputs
 from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.search import minimal_sets
 
-_DEPTHS = (6, 24, 96, 400)  # the number of earlier calls that run again
+_DEPTHS = (6, 24, 96, 400)  # the numbers of earlier calls that run again, one after the other
 _CLOSE = 0.1  # a result is right if its error, relative to float32, is at most this large
 _CLOSER = 0.02  # the same bound for the result under several rules
 _ROUNDS = 3  # the number of searches for rules with which later calls are finite as well
@@ -149,7 +149,7 @@ def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide:
 
 
 def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
-    """Return the first later call in forward that is non-finite under rules; None if it is so in float32 as well."""
+    """Return the first later call in forward that is non-finite under rules, if float32 makes it finite."""
     after = {start}
     for index in range(start + 1, len(step.calls)):
         if step.phase(index) == FORWARD and not after.isdisjoint(step.makers(index)):

@@ -58,15 +58,15 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     double the memory. Before a step writes the weights, the watch searches for the first call whose result is
     non-finite. It runs earlier calls again, to find where the problem begins, and tries rules that may avoid it.
 
-    An overflow in backward is not a finding if a scaler skips the step, unless it skips more than 16 steps in a row.
+    An overflow in backward is not a finding if a scaler skips the step, up to 16 steps in a row.
     Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
     result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, such as ``log(0)``, are
     findings only if a result, a gradient or a weight is non-finite. Compiled code is not watched.
 
     Args:
         model: The model whose module names identify the calls.
-        optimizer: The optimizer whose step ends a step of the watch. Without an optimizer, the step of any optimizer
-            ends it, or code that writes the model's weights. Without gradients, each run of the model is a step.
+        optimizer: The optimizer whose step ends a step of the watch. Without it, the step of any optimizer does so, or
+            code that writes the model's weights. Without gradients, each run of the model is a step.
 
     Attributes:
         findings: The findings, in the order of the calls. A value that follows from a finding is not another finding,

@@ -42,10 +42,10 @@ def compute_dtype(param: Op) -> str:
 
 
 def carried(new: Op, kept: Op) -> Op:
-    """Return the value that the parameter's update reads: the kept value, unless its dtype rounds the new one.
+    """Return the value that the parameter's update reads: `kept`, unless its dtype rounds `new`.
 
-    If the update read the new value, XLA would compute that value twice from all its inputs. In a skipped step the kept
-    value is the old one. This does not matter, because the step then discards the update as well.
+    If the update read `new`, XLA would compute `new` twice from all its inputs. In a skipped step `kept` is the old
+    value, which does not matter, because the step discards the update as well.
     """
     return kept if kept.shape().dtype == new.shape().dtype else new
 
