@@ -1,4 +1,4 @@
-"""custom_fwd and custom_bwd: the regions in which forward and backward of an autograd function run."""
+"""custom_fwd and custom_bwd: the autocast state in which the forward and backward of an autograd function run."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ from tests.support.xla import NEEDS_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 
-Function = Any  # a subclass of torch.autograd.Function; the latter's apply has no types
-# The state in the latest backward: whether autocast is on, its dtype, and the dtypes of the saved tensors.
+Function = Any  # A subclass of torch.autograd.Function, whose apply has no types.
+# The state in the latest backward: whether autocast is on, autocast's dtype, and the dtypes of the saved tensors.
 seen: list[tuple[bool, torch.dtype, list[torch.dtype]]] = []
 
 
@@ -28,7 +28,7 @@ def _multiply_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torc
 
 
 def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycast, **device: str) -> Function:
-    """Return a product whose forward has the context as an argument."""
+    """Return a function for a matrix product, whose forward has the context as an argument."""
 
     class Multiply(torch.autograd.Function):
         @staticmethod
@@ -43,7 +43,7 @@ def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycas
 
 
 def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
-    """Return a product whose setup_context has the context as an argument."""
+    """Return a function for a matrix product, with setup_context."""
 
     class Multiply(torch.autograd.Function):
         generate_vmap_rule = True
@@ -71,7 +71,7 @@ Style = Callable[..., Function]
 @pytest.mark.parametrize(
     ("device", "enabled", "cast_inputs", "output", "backward"),
     [
-        # Backward runs under autocast. Otherwise the product of float32 and bfloat16 would raise.
+        # Without autocast in backward, the product of float32 and bfloat16 would raise.
         ("cpu", True, None, BF16, (True, BF16, [F32, F32])),
         ("cpu", True, HALF, HALF, (False, BF16, [HALF, HALF])),
         ("cpu", False, None, F32, (False, BF16, [F32, F32])),
@@ -90,7 +90,7 @@ def test_backward_runs_under_the_state_of_forward(
     with polycast.autocast(device, enabled=enabled):
         result = style(cast_inputs).apply(a, b)
     assert result.dtype is output
-    with polycast.autocast(device, enabled=not enabled):  # this region has no effect on backward
+    with polycast.autocast(device, enabled=not enabled):  # This region has no effect on backward.
         result.sum().backward()
     assert seen == [backward]
     assert a.grad is not None
@@ -105,7 +105,7 @@ class Pair(NamedTuple):
 
 
 def dtypes(value: Any) -> Any:
-    """Return a nested value in which dtypes replace the tensors."""
+    """Return a nested value with a dtype in place of each tensor."""
     return tree_map_only(torch.Tensor, lambda tensor: tensor.dtype, value)
 
 
@@ -129,7 +129,7 @@ def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:
         host, accelerator, shape = (torch.ones(2, device=device) for device in ("cpu", "xpu", "meta"))
         assert forward(host, accelerator) == (F32, HALF)
         assert forward(shape, accelerator) == (F32, HALF)
-        assert forward(host, shape) == (F32, F32)  # the CPU has no region
+        assert forward(host, shape) == (F32, F32)  # There is no region of the CPU.
 
 
 def test_setup_context_gets_the_output_that_forward_returned() -> None:
@@ -169,7 +169,7 @@ def test_function_transforms_accept_the_form_with_setup_context(cast_inputs: tor
 
 @STYLES
 @pytest.mark.parametrize("cast_inputs", [None, HALF])
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # dynamo causes the warning
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # Dynamo causes the warning.
 def test_compiled_functions_match_eager_ones(style: Style, cast_inputs: torch.dtype | None) -> None:
     function = style(cast_inputs)
 
@@ -193,7 +193,7 @@ def test_compiled_functions_match_eager_ones(style: Style, cast_inputs: torch.dt
 def test_custom_functions_with_a_device_type_give_the_results_of_torch_amp(
     device_type: str, cast_inputs: torch.dtype | None
 ) -> None:
-    """The device type need not be the type of the active region."""
+    """The device type may differ from the type of the active region."""
 
     def outcome(library: Any) -> list[Any]:
         pair: list[Any] = [torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0)]

@@ -1,4 +1,4 @@
-"""Mistakes in calls of regions, installations, the policy and custom functions. errors.txt has their errors."""
+"""The errors of regions, installations, policy queries and custom functions; errors.txt has their texts."""
 
 import polycast
 import pytest

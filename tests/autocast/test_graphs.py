@@ -1,6 +1,6 @@
-"""torch.compile traces the same graphs under the policy's kernels as under PyTorch's.
+"""torch.compile traces the same graphs with the policy's kernels and with PyTorch's.
 
-Fake tensors represent devices that are not present. They run forward only, because autograd cannot record them.
+Devices that are not present have fake tensors, which run forward only, because autograd cannot record them.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from tests.support.properties import examples
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"
-# The devices for which PyTorch or torch_xla has kernels, and whose fake tensors have an autocast key.
+# Devices for which PyTorch or torch_xla has autocast kernels, and whose fake tensors have an autocast key.
 WITH_KERNELS = ["cpu", "cuda", "xpu", "mps", "mtia", *(["xla"] if HAS_XLA else [])]
 EVERYWHERE = [case for case in CASES if case.device in WITH_KERNELS and case.name not in WITHOUT_SAMPLE]
 ON_HOST = [case for case in EVERYWHERE if case.device == HOST]
@@ -41,7 +41,7 @@ pytestmark = [
 
 
 class Traced(NamedTuple):
-    """An op on a device, its lower precision, the rotated dtypes of its inputs, and whether sizes are symbolic."""
+    """A rule, the region's dtype, the dtypes of the inputs in rotation, and the options of the trace."""
 
     case: Case
     lower: torch.dtype
@@ -52,7 +52,7 @@ class Traced(NamedTuple):
 
 @st.composite
 def ops(draw: st.DrawFn) -> Traced:
-    """Draw an op on a device, and how to trace it."""
+    """Draw an op on a device, and the way to trace the op."""
     case = draw(st.sampled_from(ON_HOST) | st.sampled_from(EVERYWHERE))
     lower = draw(st.sampled_from(_extension.DEVICES[case.device].lower_precision))
     given_types = draw(st.sampled_from([(F32,), (lower,), (lower, F32), (HALF, BF16)]))
@@ -68,17 +68,17 @@ def test_the_graph_of_an_op_equals_the_graph_of_stock_pytorch(op: Traced) -> Non
     with stock_kernels():
         stock = graph(op)
     differs_on_purpose = op.case.op in polycast.policy.notes(op.case.device) or PROMOTE_RAISES in stock
-    if op.case.category == "banned":  # our text differs after these words
+    if op.case.category == "banned":  # The error messages differ after these words.
         ours, stock = (found[: found.index("unsafe to autocast")] for found in (ours, stock))
     assert ours == stock or differs_on_purpose
 
 
 def graph(op: Traced) -> Graph | str:
-    """Return the joint forward and backward graph of an op's sample in a region, or the error that tracing raises."""
+    """Return the joint forward and backward graph of an op in a region, or the error of the trace."""
     sample = arguments(op.case.name, Make(HOST, *op.given))
     leaves = [index for index, tensor in enumerate(tensors(sample)) if tensor.is_floating_point()]
     found = _graph(op, leaves if op.backward else [])
-    # An op that lacks a derivative for one of its inputs has a derivative for its first input, or none at all.
+    # An op without a derivative for some input may have a derivative for its first input.
     return _graph(op, leaves[:1]) if op.backward and isinstance(found, str) else found
 
 
@@ -92,9 +92,9 @@ def _end(module: GraphModule, *_: Any, **__: Any) -> Any:
 
 def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     sample = arguments(op.case.name, Make(HOST, *op.given))
-    # torch.compile always has an environment for sizes. With it, tracing goes through the Python dispatcher.
+    # Like torch.compile, pass a ShapeEnv, with which tracing uses the Python dispatcher.
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not op.dynamic, allow_non_fake_inputs=True)
-    mode.cache_clear()  # a tensor that a backward returns twice may be returned once if it comes from the cache
+    mode.cache_clear()  # A cached backward may not return a tensor twice.
 
     def call(*inputs: torch.Tensor) -> Any:
         fresh = iter(inputs)
@@ -111,20 +111,20 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     except _EndError as traced:
         found: Graph = traced.args[0]
         return found
-    except Exception as error:  # a tracer may raise any error
+    except Exception as error:  # A tracer may raise any error.
         return f"{type(error).__name__}: {error}".splitlines()[0]
     raise AssertionError(f"{op} was not traced")
 
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """Return a fake tensor of the device with the sizes, symbolic or not, that the mode assigns to a tensor."""
+    """Return a fake tensor on the device, with the sizes that the mode gives to a tensor."""
     fake = mode.from_tensor(tensor)
     with mode:
         return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=device)
 
 
 def nodes(module: GraphModule) -> Graph:
-    """Return the nodes of a graph: target and arguments, and the dtypes, sizes and strides of the result."""
+    """Return the nodes of a graph: the target and arguments, and the dtypes, sizes and strides of the results."""
     layouts = [
         [(tensor.dtype, tuple(tensor.shape), tensor.stride()) for tensor in flatten(node.meta.get("val"))]
         for node in module.graph.nodes
@@ -143,7 +143,7 @@ def test_a_linear_over_merged_heads_compiles_as_under_stock_pytorch() -> None:
 
 
 def compiled_graph() -> Graph:
-    """Return the graph that torch.compile creates for a projection without bias after attention, in inference."""
+    """Return the inference graph of a projection after attention, by torch.compile."""
     graphs: list[Graph] = []
     projection = torch.nn.Linear(4096, 8, bias=False)
 

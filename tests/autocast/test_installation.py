@@ -1,4 +1,4 @@
-"""Installing and uninstalling: the kernels in the dispatcher, and the effects that a user sees."""
+"""install and uninstall: the kernels in the dispatcher, and the effects for a user."""
 
 from contextlib import nullcontext
 from types import ModuleType
@@ -15,7 +15,7 @@ X = torch.ones(4, 4)
 
 
 def active(op: str) -> str:
-    """Return the dispatcher's line for the active kernel on the CPU."""
+    """Return the dispatcher's line for the active autocast kernel on the CPU."""
     lines = torch._C._dispatch_dump(f"aten::{op}").splitlines()
     (line,) = [line for line in lines if line.startswith("AutocastCPU:")]
     return line
@@ -62,7 +62,7 @@ def test_uninstalling_keeps_a_later_replacement_by_another_library() -> None:
 @pytest.mark.parametrize("inside", [True, False], ids=["region inside", "region outside"])
 @stock_kernels()
 def test_compiled_code_follows_the_installed_kernels(inside: bool) -> None:
-    """On the CPU no rule differs from PyTorch's, so the test changes PyTorch's kernel of mm."""
+    """The CPU's rules equal PyTorch's, so the test replaces PyTorch's kernel of mm."""
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def multiply(x: torch.Tensor) -> torch.Tensor:
@@ -94,7 +94,7 @@ def test_keys_on_disk_contain_the_devices_and_the_tag_of_the_user() -> None:
 
 @NEEDS_XLA
 def test_one_key_serves_one_device_at_a_time() -> None:
-    """On a GPU, the ops that only TPUs list fall through, because torch_xla's kernel would cast."""
+    """On a GPU, ops that only xla lists fall through, because torch_xla's kernels would cast."""
     weight, image = torch.ones(2, 2, device="xla"), torch.ones(1, 1, 4, 4, device="xla")
     with kernels_of("xla_gpu"), torch.autocast("xla", dtype=torch.float16):
         assert (weight @ weight).dtype is torch.float16
@@ -106,7 +106,7 @@ def test_one_key_serves_one_device_at_a_time() -> None:
 
 @NEEDS_XLA
 def test_a_rule_for_an_op_that_only_a_sibling_device_lists_applies_after_a_second_installation() -> None:
-    """The installation makes such an op fall through, on top of the kernel that follows the rule."""
+    """Without the rule, the installation makes the op fall through."""
     rule = polycast.Policy({"scaled_dot_product_attention": {"xla": "lower_precision_fp"}})
     ones = torch.ones(1, 1, 2, 2, device="xla")
     for _ in range(2):

@@ -1,9 +1,8 @@
-"""Parity with stock PyTorch: polycast gives the same values and gradients on a device, bit for bit.
+"""Parity with stock PyTorch: the values and gradients on a device are equal bit for bit.
 
-The policy differs where the note of a rule states it. It also differs for mixed lower precisions, for which PyTorch's
-promote kernels raise and the policy's use the widest dtype. If a backend outside of PyTorch has no autocast kernels,
-there are no stock values. The test then compares with the values outside of a region, for inputs that are cast to the
-dtypes of the policy by hand.
+The policy differs only in rules with a note, and for mixed lower precisions. For these, PyTorch's promote kernels
+raise, and ours use the widest dtype. A backend outside of PyTorch without autocast kernels has no stock values. There
+the test casts the inputs by hand to the dtypes of the policy, and runs the op outside of a region.
 """
 
 import itertools
@@ -40,22 +39,22 @@ from tests.support.properties import TIMES
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 GIVEN = ((F32,), (BF16, F32), (HALF,), (BF16,), (HALF, F32), (F32, BF16), (HALF, BF16))
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
-# The ops whose samples only a GPU, or a fake GPU, can run.
+# Ops that run only on a GPU, real or fake.
 WITHOUT_CPU_KERNEL = {"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_lstm_cell"}
-# Calls that a backend cannot run, in a region or outside of one.
+# Ops that a backend cannot run, in a region or outside of a region.
 CANNOT_RUN = {
     ("xla", "conv_tbc"): "torch_xla returns the bias of conv_tbc, whatever the input",
 }
 # XLA compiles a loop for each call and gradient of these ops, which takes ten seconds.
 SLOW_ON_XLA = {"svd", "linalg_svd"}
-# linalg_lstsq lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode PyTorch
-# fills new memory, and warns of ops that have no deterministic implementation.
+# linalg_lstsq lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode, PyTorch
+# fills new memory, and warns about ops without a deterministic implementation.
 pytestmark = [
     pytest.mark.usefixtures("fill_memory"),
     pytest.mark.filterwarnings("ignore:.* does not have a deterministic implementation:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning"),
 ]
-Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # a region's lower precision, and the rotated dtypes of the inputs
+Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # The region's dtype, and the dtypes of the inputs in rotation.
 
 
 def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_case: Case) -> None:
@@ -65,7 +64,7 @@ def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_cas
         pytest.skip(reason)
     if real_device == "xla" and case.op in SLOW_ON_XLA and TIMES == 1:
         pytest.skip("it compiles for ten seconds; TIMES=2 runs it")
-    given = GIVEN[:2] if real_device == "xla" else GIVEN  # XLA compiles each combination
+    given = GIVEN[:2] if real_device == "xla" else GIVEN  # XLA compiles each combination.
     cells = list(itertools.product(lower_precision(real_device), given))
     if casts_by_itself(real_device):
         with polycast.uninstall():
@@ -88,7 +87,7 @@ def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_cas
 
 
 def cannot_run(case: Case) -> str | None:
-    """Return the reason why no machine like this one can run a case, or nothing."""
+    """Return the reason why this kind of machine cannot run a case, or None."""
     if case.name in WITHOUT_SAMPLE:
         return f"{case.name} {WITHOUT_SAMPLE[case.name]}"
     if case.name in WITHOUT_CPU_KERNEL:
@@ -97,7 +96,7 @@ def cannot_run(case: Case) -> str | None:
 
 
 def in_region(case: Case, device: str, cell: Cell) -> list[Result]:
-    """Return the values and the gradients in a region, with the active kernels."""
+    """Return the values and gradients in a region, with the active kernels."""
 
     def call(sample: Arguments) -> Any:
         with region_with_gradients(case.device, cell[0]):
@@ -107,7 +106,7 @@ def in_region(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
-    """Return the results outside of a region, for inputs that are cast by hand to the dtypes of the policy."""
+    """Return the values and gradients outside of a region, for inputs that are cast by hand to the policy's dtypes."""
 
     def call(sample: Arguments) -> Any:
         cast = cast_by_hand(case.category, sample, cell[0])
@@ -117,7 +116,7 @@ def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]:
-    """Return the values of a call and its gradients; only the values for inputs without a derivative."""
+    """Return the values of a call and its gradients, which are separate for each input if they cannot be together."""
     inputs = range(len(tensors(sample)))
     values, together = outcome(lambda: call(sample)), gradients(call, sample, inputs)
     if not isinstance(together, str):
@@ -126,7 +125,7 @@ def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]
 
 
 def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterable[int]) -> Result:
-    """Return the gradients of the numbered floating-point inputs, on the CPU, or the text of the error.
+    """Return the gradients of the floating-point inputs with these indices, on the CPU, or the text of the error.
 
     The outputs are weighted unevenly, so that no gradient cancels. An input that no output depends on has no gradient.
     """

@@ -1,8 +1,8 @@
-"""Every rule of the policy on its device: its kernel, and the dtypes of its op below autocast.
+"""The built-in rules on each device: the kernel of each rule, and the dtypes of its op below autocast.
 
-The first test does not name operators. It calls each overload in a region, with arguments made from its schema, and
-compares the dtypes that a probe below autocast receives with the category of the rule. tests/policies/test_records.py
-checks that each rule is PyTorch's or has a note.
+The first test calls each overload in a region, with arguments from its schema. A probe below autocast receives the
+dtypes, which must match the category of the rule. tests/policies/test_records.py checks that each rule equals PyTorch's
+or has a note.
 """
 
 import re
@@ -36,7 +36,7 @@ MORE = [[HALF], [BF16], [F64], [F64, BF16, F32], [INT], [INT, F32], [torch.compl
 
 @pytest.fixture(scope="module")
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The device under test, with its kernels installed and its ops probed."""
+    """Install the kernels of a device, put probes below its ops, and return the device."""
     name: str = request.param
     names = [case.reaches for case in CASES if case.device == name and not case.is_named]
     with kernels_of(name), probes(name, names):
@@ -59,7 +59,7 @@ def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
     (active,) = [line for line in dump.splitlines() if line.startswith(key)]
     assert active.startswith(f"{key} polycast: {case.category} on {device}, from policy.yaml")
     if not is_reachable(device) or case.is_named:
-        return  # without an autocast key, or with named tensors, only the registration can be checked
+        return  # The calls need an autocast key and unnamed tensors.
     for lower in _extension.DEVICES[device].lower_precision:
         if case.category == "banned":
             (message,) = {rule.message for rule in POLICY.rules() if rule.op == case.op and rule.message}
@@ -69,7 +69,7 @@ def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
         every = lower == _extension.DEVICES[device].lower_precision[0] or case.category in SETS_A_DTYPE
         for given in (*FEW, *MORE, *([narrow, F32] for narrow in narrow_types(device))) if every else FEW:
             check_call(case, given, lower)
-        if case.category == "fp32_set_opt_dtype":  # a dtype that the user passes is respected
+        if case.category == "fp32_set_opt_dtype":  # The dtype of the caller stays unchanged.
             assert call(case, [F32], lower, dtype=HALF)[1].dtypes == [HALF]
 
 
@@ -91,7 +91,7 @@ def test_the_compiled_rules_equal_policy_yaml() -> None:
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
 @pytest.mark.parametrize("name", sorted({case.name for case in CASES} - WITHOUT_SAMPLE.keys() - WITHOUT_CPU_KERNEL))
 def test_every_rule_has_a_sample_that_runs(name: str) -> None:
-    sample = arguments(name, Make("cpu"))  # an op that the defaults do not fit needs a sample in SAMPLES
+    sample = arguments(name, Make("cpu"))  # Some ops need a sample in SAMPLES.
     assert find(name)(*sample.args) is not None  # type: ignore[misc]
 
 

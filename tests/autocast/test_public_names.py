@@ -1,4 +1,4 @@
-"""Every public name of the policy reaches its op in a region of a device that lists the op."""
+"""Every public name in policy.yaml reaches its op in a region of a device that lists the op."""
 
 import re
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from tests.support.probe import (
 )
 from tests.support.samples.public import ARGUMENTS, composites, prepare
 
-HERE = {case.op for case in ALL_CASES}  # some ops belong to other releases
-# Ops without a sample are omitted, because test_policy_cases.py calls them by their own names.
+HERE = {case.op for case in ALL_CASES}  # Some ops belong to other releases.
+# Ops without a sample are omitted, because test_policy_cases.py calls them by the names of the ops.
 NAMES = [(op.name, name) for op in POLICY.ops if op.name in HERE - WITHOUT_SAMPLE.keys() for name in op.public]
 # A call with named tensors does not reach a probe, and a banned op raises before it reaches one.
 LISTED = [case for case in ALL_CASES if not case.is_named and case.category != "banned"]
@@ -34,7 +34,7 @@ REACHED = [device for device in DEVICES if is_here(device) or is_reachable(devic
 
 
 def test_every_public_name_reaches_its_op() -> None:
-    """On some devices a name reaches another listed op, so it suffices that the name reaches its op on one device."""
+    """On some devices, a name reaches another listed op first, so one device on which it reaches its op suffices."""
     left: dict[tuple[str, str], object] = dict.fromkeys(NAMES)
     for device in REACHED:
         for (op, name), arrived in arrivals(device, [*left]).items():
@@ -46,7 +46,7 @@ def test_every_public_name_reaches_its_op() -> None:
 
 
 def arrivals(device: str, names: list[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
-    """Return the first listed op that each public name of a device's ops reaches, or the reason why the call fails."""
+    """Return the first listed ops that each public name reaches on a device, or the errors of the calls."""
     overloads: dict[str, list[str]] = {}
     for case in LISTED:
         if case.device == device:
@@ -64,13 +64,13 @@ def first_reached(call: Callable[[], object]) -> str:
         call()
     except ReachedError as reached:
         return reached.name.partition(".")[0]
-    except Exception as error:  # the failing names are reported together
+    except Exception as error:  # The test reports all failing names together.
         return f"{type(error).__name__}: {error}"
     return "no listed op"
 
 
 @pytest.mark.skipif(not HAS_XLA, reason="releases of torch differ in how they compose; the reference has torch_xla")
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # a recurrent cell on a GPU warns
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent cell on a GPU warns.
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):
@@ -81,10 +81,10 @@ def test_composites_run_the_ops_that_the_policy_lists() -> None:
                 with (
                     region(device, torch.bfloat16),
                     suppress(RuntimeError, AssertionError),
-                ):  # without the device, most calls fail after some of their ops
+                ):  # Without the device, most calls fail after some of their ops.
                     call()
                 found.setdefault(name, set()).update(op.partition(".")[0] for op in ops)
-    policy = {name: {*ops} - {"_cudnn_rnn"} for name, ops in POLICY.composites}  # only a GPU reaches _cudnn_rnn
+    policy = {name: {*ops} - {"_cudnn_rnn"} for name, ops in POLICY.composites}  # Only a GPU reaches _cudnn_rnn.
     listed = {name: {op.name for op in POLICY.ops if name in op.public} for name in policy}
     assert {name: ops - listed[name] for name, ops in found.items()} == policy
 
@@ -97,7 +97,7 @@ def test_documented_aliases_of_public_names_are_listed() -> None:
         for name, value in vars(place).items():
             document = getattr(value, "__doc__", None)
             target = alias.search(document) if isinstance(document, str) else None
-            if target and target[1] in public and not name.endswith("_"):  # names with this ending are in-place ops
+            if target and target[1] in public and not name.endswith("_"):  # In-place ops end in "_".
                 found.add(f"{'torch.Tensor' if place is torch.Tensor else place.__name__}.{name}")
     assert "torch.arccos" in found
     assert found <= public

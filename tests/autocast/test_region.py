@@ -1,4 +1,4 @@
-"""polycast.autocast: its arguments, its errors, and the state inside the region."""
+"""polycast.autocast: the arguments, the warnings, and the autocast state in the region."""
 
 import copy
 import pickle
@@ -34,14 +34,14 @@ def _nothing_told() -> None:
 
 @pytest.fixture
 def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without an accelerator, where torch_xla is not imported."""
+    """Simulate a machine without an accelerator or torch_xla."""
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)  # noqa: ARG005
     monkeypatch.setattr(XLA, "is_here", False)
 
 
 @pytest.fixture
 def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two XPUs, of which the second is current."""
+    """Simulate two XPUs, of which the second is current."""
     monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("xpu", 1))  # noqa: ARG005
 
@@ -51,7 +51,7 @@ def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ("device", "kind"),
     [
         (torch.device("cpu"), "cpu"),
-        ("xpu", "xpu"),  # polycast defaults to bfloat16, PyTorch to float16
+        ("xpu", "xpu"),  # PyTorch defaults to float16.
         (torch.device("xpu:1"), "xpu"),
         (None, "xpu"),
         pytest.param(torch.device("xla:0"), "xla", marks=NEEDS_XLA),
@@ -64,7 +64,7 @@ def test_a_device_is_a_string_a_device_or_the_current_accelerator(device: str | 
     assert state(kind) == before
 
 
-# The call, and the dtype of a product in its region.
+# The call of a region, and the dtype of a matrix product in the region.
 SPELLINGS: list[tuple[str, torch.dtype]] = [
     ("polycast.autocast('cpu', torch.bfloat16, True, None)", BF16),
     ("polycast.autocast(device_type='cpu', dtype=torch.float16)", HALF),
@@ -100,7 +100,7 @@ def test_the_repr_of_a_region_shows_its_settings() -> None:
     policy = polycast.Policy({"matmul": "fp32"})
     opened = polycast.autocast("cpu", HALF, False, False, policy=policy)
     assert (opened.device, opened.policy) == ("cpu", policy)
-    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # PyTorch's own names
+    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # PyTorch's names
     assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
     settings = "dtype=torch.float16, enabled=False, cache_enabled=False"
     assert repr(polycast.autocast("cpu", HALF, False, False)) == f"polycast.autocast('cpu', {settings})"
@@ -196,6 +196,6 @@ def test_a_region_of_an_absent_device_warns(there: bool, fake: bool, monkeypatch
     monkeypatch.setattr(torch.xpu, "is_available", lambda: there)
     text = r"^no xpu device is available, so autocast\('xpu'\) has no effect; pass the device type of your tensors$"
     wanted = nullcontext() if there or fake else pytest.warns(UserWarning, match=text)
-    polycast.autocast("xpu", enabled=False)  # a disabled region never warns
+    polycast.autocast("xpu", enabled=False)  # A disabled region does not warn.
     with wanted, FakeTensorMode() if fake else nullcontext():
         polycast.autocast("xpu")

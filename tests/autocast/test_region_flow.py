@@ -110,5 +110,5 @@ def test_a_region_can_be_entered_recursively(policy: dict[str, str] | None) -> N
     with region as first, torch.autocast("cpu", enabled=False), region as second:
         assert first is second is region
         assert square(X).dtype is (HALF if policy is None else torch.float64)
-    region.__exit__(None, None, None)  # a surplus exit does nothing
+    region.__exit__(None, None, None)  # A surplus exit has no effect.
     assert not torch.is_autocast_enabled("cpu")

@@ -1,4 +1,4 @@
-"""The changes of the import are documented, and uninstalling reverts all of them."""
+"""The import's changes of the process are documented, and uninstalling reverts all of them."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from tests.support.xla import NEEDS_XLA
 
 DYNAMO = "torch._dynamo, torch.compiler.config"
 MOST = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}" if HAS_XLA else DYNAMO
-# PyTorch creates some of its attributes when they are first needed. So the same work runs before they are recorded.
+# PyTorch creates some attributes on first use, so the same work runs before the test records them.
 BEFORE = """
 import json, torch, warnings, {modules}
 from tests.support.attributes import Attributes, dump
@@ -38,7 +38,7 @@ def differ():
     return before.changed() + [op for op in ops if not op.startswith("polycast::")]  # polycast's own operators remain
 import polycast
 """
-# Uses of the package between an installation and an uninstallation.
+# Uses of the package before polycast.uninstall().
 USES = {
     "nothing": "",
     "rules, and one device after the other": """
@@ -71,7 +71,7 @@ IMPORTED = {"torch": "sys", "most": MOST}
 
 @pytest.fixture(scope="module")
 def effects() -> dict[str, Any]:
-    """Return the changes of the import, and the changes that remain after each use and uninstallation."""
+    """Return the changes of the import, and the changes that remain after each use and polycast.uninstall()."""
     uses = "polycast.install()\n".join(f"{use}\nleave({name!r})\n" for name, use in USES.items())
     code = """
 changed, left = before.changed(), {}
@@ -94,7 +94,7 @@ def test_uninstalling_reverts_all_changes_of_the_import(effects: Any, imported: 
 def test_all_changes_of_the_import_are_documented(effects: Any) -> None:
     """The list in the docstring of installation.py is complete and exact."""
     changed = effects["torch"][0] + effects["most"][0]
-    places = [place.replace("._config.", ".") for place in changed]  # the names of options that users write
+    places = [place.replace("._config.", ".") for place in changed]  # Users write options without "._config".
     listed = (installation.__doc__ or "").partition("Compiled code holds")[0]
     names = re.findall(r"``(torch[\w.]+|sys[\w.]+)``", listed)
     assert [place for place in places if not any(f"{place}.".startswith(f"{name}.") for name in names)] == []
@@ -168,7 +168,7 @@ print(manager.compile_check_fn.__module__)
 
 
 def test_the_hook_does_not_change_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module's loader and spec are Python's own, and an import that fails can be repeated."""
+    """A module has Python's own loader and spec, and a failed import can be repeated."""
     monkeypatch.syspath_prepend(tmp_path)
     path, seen = tmp_path / "late.py", list[ModuleType]()
     path.write_text("raise ValueError")
