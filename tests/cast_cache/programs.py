@@ -1,7 +1,7 @@
-"""Programs, drawn by hypothesis, that use weights and a buffer in regions and write to them in between.
+"""Random programs that use weights and a buffer in regions, and write to them in between.
 
-A program writes to the buffer in ways that bypass the version counter, and to weights in ways that count. Each value
-must equal the value of stock autocast without a cache.
+A program writes to the buffer past the version counter, and to weights in ways that the cache notices. Each value must
+equal the value of stock autocast without a cache.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class Act(NamedTuple):
-    """A use of a weight with the buffer, "refill" of the buffer, a write to the weight by its name, or "leave"."""
+    """An act with the name of a use or a write of the weight, "refill" for the buffer, or "leave" for the region."""
 
     name: str
     weight: int
@@ -46,7 +46,7 @@ class Enter(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Acts, entries and exits of regions, and which of the four weights have aliases and are kept."""
+    """A list of acts, whether each of the four weights has an alias, and whether its casts are kept."""
 
     acts: list[Act | Enter]
     aliased: tuple[bool, ...]
@@ -61,17 +61,17 @@ def programs(draw: st.DrawFn, device: str) -> Program:
     uses = st.sampled_from(list(USES))
     names = st.one_of(uses, uses, uses, st.just("refill"), st.sampled_from(writes), st.just("leave"))
     acts = st.builds(Act, names, st.integers(0, 3), st.sampled_from([1.0, 0.5, 1.3]))
-    # On XLA no view of a weight can be made in inference mode.
+    # On XLA, inference mode allows no view of a weight.
     modes = st.sampled_from(MODES[: 2 if on_xla else 3])
     enters = st.builds(Enter, modes, st.sampled_from(lower_precision(device)), st.booleans())
     flags = st.tuples(*[st.booleans()] * 4)
-    most = 12 if on_xla else 40  # XLA compiles each use
+    most = 12 if on_xla else 40  # XLA compiles each use.
     drawn = st.lists(st.one_of(*[acts] * 7, enters), min_size=draw(st.integers(0, most // 2)), max_size=most)
     return Program([draw(enters), *draw(drawn)], draw(flags), draw(flags))
 
 
 def values(program: Program, device: str, cache: bool) -> list[Tensor]:
-    """Run a program with new tensors, and return the values of its uses in regions."""
+    """Run a program with new tensors, and return the values of all uses in regions."""
     buffer = torch.zeros(SIZE, SIZE, device=device)
     numbers = torch.Generator().manual_seed(0)
     weights = [nn.Parameter(torch.rand(SIZE, SIZE, generator=numbers).to(device)) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Stock autocast as the reference for the cast cache, and counters of casts and of their memory."""
+"""Stock autocast as the reference for the cast cache, and counters of casts and memory."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tests.support.devices import casts_by_itself
 
 @contextmanager
 def stock(device: str = "cpu") -> Iterator[None]:
-    """Use PyTorch's kernels. A backend without them continues with our kernels, for a comparison without a cache."""
+    """Use PyTorch's autocast kernels. A backend without such kernels continues to use ours."""
     if not casts_by_itself(device):
         yield
         return
@@ -29,7 +29,7 @@ def count_casts(run: Callable[[], object]) -> int:
 
 
 def is_kept(tensor: Tensor) -> bool:
-    """Return whether a second region uses the cast of the first one."""
+    """Return whether a second region reuses the cast of a tensor."""
     ones = torch.ones(len(tensor), dtype=torch.bfloat16)
 
     def use() -> None:
@@ -41,7 +41,7 @@ def is_kept(tensor: Tensor) -> bool:
 
 
 def count_allocated(run: Callable[[], object]) -> int:
-    """Run a function, and return by how many bytes the CPU memory in use grew, for example by kept casts."""
+    """Run a function, and return the growth of the allocated CPU memory in bytes, for example by kept casts."""
     return sum(event.nbytes() for event in _events(run, memory=True) if event.name() == "[memory]")
 
 

@@ -38,7 +38,7 @@ def test_keep_raises_for_unsupported_arguments(title: str, recorded_error: Recor
 
 def test_keep_ignores_and_names_unsupported_tensors_of_a_module(recorded_error: RecordedError) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Module())
-    model[1].register_buffer("count", torch.ones(2, dtype=torch.int64))  # integers are never cast, so nothing warns
+    model[1].register_buffer("count", torch.ones(2, dtype=torch.int64))  # Integers are ignored without a warning.
     for number in range(10):
         model[1].register_buffer(f"part{number}", torch.ones(1).expand(3))
     with pytest.warns(UserWarning) as caught, recorded_error():
@@ -47,4 +47,4 @@ def test_keep_ignores_and_names_unsupported_tensors_of_a_module(recorded_error: 
     assert caught[0].filename == __file__
     assert is_kept(model[0].weight) and is_kept(model[0].bias)
     with recorded_error():
-        cast_cache.keep(model[1])  # no tensor of this module is supported
+        cast_cache.keep(model[1])  # This module has no supported tensor.

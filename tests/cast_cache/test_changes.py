@@ -1,4 +1,4 @@
-"""A cast is not reused if its weight has changed in any way, nor in another dtype or grad mode."""
+"""The cast of a weight is not reused after any change of the weight."""
 
 import copy
 import io
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def values(device: str = "cpu") -> Tensor:
-    """Return four by four values that bfloat16 cannot represent."""
+    """Return a 4x4 tensor of values that bfloat16 cannot represent."""
     return (torch.rand(4, 4) + 1.001).to(device)
 
 
 def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[[], Any]) -> None:
-    """Use a weight until its cast is reused, then change it, and check the values of each use."""
+    """Use a weight until its cast is reused, change the weight, and check the value of each use."""
     weight, one = nn.Parameter(values(device)), torch.eye(4, device=device)
     opened = polycast.autocast(device, BF16)
 
@@ -88,13 +88,13 @@ def test_a_kept_weight_is_saved_and_copied_like_any_other() -> None:
     def use() -> None:
         with polycast.autocast("cpu"), torch.no_grad():
             for _ in range(3):
-                weight @ weight.detach().data  # reading .data does not change the weight
+                weight @ weight.detach().data  # A read of .data does not change the weight.
 
-    assert count_casts(use) == 1 + 3  # one for the weight, and one for its detached tensor
+    assert count_casts(use) == 1 + 3  # Each use also casts a new detached tensor.
 
 
 def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) -> None:
-    """The tensor, storage, version, sizes and strides stay the same."""
+    """The tensor, storage, version, sizes and strides do not change."""
     parts = torch.stack([values(), values(), values().t()]).to(real_device)
     weight = nn.Parameter(parts[0])
     cast_cache.keep(module_of(weight))
@@ -121,7 +121,7 @@ def test_calls_in_inference_mode_with_gradients_enabled_give_equal_outputs() -> 
 
 
 def test_a_graph_capture_neither_uses_nor_adds_a_kept_cast() -> None:
-    """The CPU simulates the device: no cast enters or leaves the captured graph."""
+    """A probe on the CPU simulates the capture of a graph."""
     layer, x = nn.Linear(4, 4).requires_grad_(False), values().to(BF16)
     recording = True
     _extension.set_recording_probe("cpu", lambda: recording)

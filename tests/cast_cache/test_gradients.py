@@ -1,4 +1,4 @@
-"""Training with the cast cache gives the gradients and weights of stock autocast, bit for bit, in every style."""
+"""Training with the cast cache: the gradients and weights equal stock autocast's bit for bit, in every style."""
 
 import copy
 from collections.abc import Callable
@@ -18,7 +18,7 @@ BF16, SIZE = torch.bfloat16, 4
 
 
 def network() -> nn.Module:
-    """Return layers that are used twice; two share a weight, and one is frozen."""
+    """Return a model that runs its layers twice. Two layers share a weight, and one is frozen."""
     layers = nn.Sequential(*(nn.Linear(SIZE, SIZE) for _ in range(4)), nn.Tanh())
     layers[1].weight = layers[0].weight
     layers[2].requires_grad_(False)
@@ -65,7 +65,7 @@ STYLES: dict[str, Callable[[nn.Module, Tensor], None]] = {
 
 
 def gradients(style: str, kept: bool) -> list[Tensor]:
-    """Return the gradients of three steps and then the weights, while aliases of the weights exist."""
+    """Return the gradients of three steps and the final weights. During training, the weights have aliases."""
     torch.manual_seed(0)
     model, seen = network(), []
     aliases = [copy.copy(model.state_dict()), copy.deepcopy(model)]
@@ -111,7 +111,7 @@ def losses(model: nn.Module, region_per_step: bool, cache: bool) -> list[float]:
 @pytest.mark.parametrize("region_per_step", [True, False], ids=["a region per step", "one region"])
 @pytest.mark.parametrize("reshard", [True, False])
 def test_sharded_training_continues_with_new_weights(region_per_step: bool, reshard: bool) -> None:
-    """FSDP rewrites the storage of its parameters without counting versions."""
+    """FSDP rewrites the storage of its parameters without new versions."""
     fsdp = pytest.importorskip("torch.distributed.fsdp")
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.cast_cache.stock import count_allocated, count_casts, module_of
 from tests.support.backend import NAME
 
-WEIGHT = 8 * 8 * 2 + 8 * 2  # bytes of a layer's cast
+WEIGHT = 8 * 8 * 2 + 8 * 2  # The bytes of a layer's casts.
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -30,7 +30,7 @@ def use(module: nn.Module, device: str = "cpu") -> None:
 
 
 def casts(*runs: Callable[[], object]) -> list[bool]:
-    """Return which of these runs make a cast."""
+    """Return for each run whether it makes a cast."""
     return [count_casts(run) > 0 for run in runs]
 
 
@@ -39,7 +39,7 @@ def test_kept_casts_last_until_released(real_device: str) -> None:
         pytest.skip("its ops copy to the CPU, which counts as casts")
     module = layer(real_device)
     run = partial(use, module, real_device)
-    run()  # XLA casts a number when it is first used
+    run()  # XLA casts a number on its first use.
     cast_cache.keep(module)
     assert casts(run, run, cast_cache.clear, run, run) == [True, False, False, True, False]
     cast_cache.release(module)
@@ -78,7 +78,7 @@ def test_casts_of_inference_are_reused_in_training(real_device: str) -> None:
 
     infer = torch.inference_mode()(partial(use, module, real_device))
     with cast_cache.keep(module):
-        # On XLA, inference mode allows no view of a normal tensor, so training makes a cast of its own.
+        # On XLA, inference mode allows no view of a normal tensor, so training makes a separate cast.
         assert casts(infer, train, infer, train) == [True, real_device == "xla", False, False]
     assert inputs.grad is not None
 
@@ -90,7 +90,7 @@ def test_casts_with_autograd_history_are_not_kept() -> None:
 
 
 def test_tensors_can_be_swapped_after_release() -> None:
-    """PyTorch does not swap a tensor that has weak references."""
+    """PyTorch swaps only a tensor without weak references."""
     one, other = layer().weight, layer().weight
     expected = other.clone()
     with cast_cache.keep(module_of(one)), torch.no_grad(), polycast.autocast("cpu"):

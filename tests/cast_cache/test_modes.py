@@ -1,4 +1,4 @@
-"""Dispatch modes, such as FLOP counters, see the same casts that run without them, bit for bit."""
+"""Dispatch modes, such as FLOP counters, with the cast cache: results and casts do not change."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Seen(TorchDispatchMode):
-    """A user's mode that records the names of ops, optionally inside another mode."""
+    """A dispatch mode that records the names of ops, and optionally runs the ops in another mode."""
 
     def __init__(self, inner: AbstractContextManager[Any] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -38,7 +38,7 @@ class Seen(TorchDispatchMode):
 
 
 MODES: list[Around] = [nullcontext, lambda: FlopCounterMode(display=False), Seen]
-# A weight, the mode of its use, and whether gradients are enabled, for each use in each region.
+# A use: the index of a weight, the index of a mode, and whether gradients are enabled.
 USES = st.tuples(
     st.sampled_from([0, 0, 1, 1, 2]),
     st.sampled_from(range(len(MODES))),
@@ -48,7 +48,7 @@ Regions = list[list[tuple[int, int, bool]]]
 
 
 def gradients(regions: Regions, around: Around, *, modes: bool) -> list[Tensor]:
-    """Return the outputs and gradients of a chain of uses, each under one of the modes, or none."""
+    """Return the outputs and gradients of a chain of uses, each under its mode if ``modes`` is set."""
     numbers = torch.Generator().manual_seed(0)
     weights = [torch.randn(SIZE, SIZE, generator=numbers).requires_grad_() for _ in range(3)]
     x = y = torch.randn(2, SIZE, generator=numbers).requires_grad_()
@@ -69,7 +69,7 @@ def gradients(regions: Regions, around: Around, *, modes: bool) -> list[Tensor]:
 def test_modes_do_not_change_random_programs(regions: Regions, around: Around) -> None:
     observed = gradients(regions, around, modes=True)
     expected = [gradients(regions, nullcontext, modes=False)]
-    if all(grad for uses in regions for *_, grad in uses):  # stock reuses casts without gradients where they are needed
+    if all(grad for uses in regions for *_, grad in uses):  # Otherwise stock autocast may lose gradients.
         with stock():
             expected.append(gradients(regions, around, modes=True))
     for others in expected:
@@ -98,7 +98,7 @@ def fakes() -> FakeTensorMode:
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("enter", [fakes, lambda: Seen(fakes())], ids=["fake tensors", "a mode that makes them"])
 def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
-    """Stock autocast would pass the fake cast to the real call."""
+    """Stock autocast would reuse the fake cast in the real call."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(not kept), torch.rand(2, SIZE)
     with polycast.cast_cache.keep(layer) if kept else nullcontext():
         with polycast.autocast("cpu", BF16):
@@ -110,7 +110,7 @@ def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
 
 
 def test_a_mode_leaves_no_kept_cast() -> None:
-    """The casts of a mode can be tensors of any kind, and a kept cast would outlive the mode."""
+    """A kept cast would outlive the mode, which can create tensors of any kind."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(False), torch.rand(2, SIZE).bfloat16()
     with polycast.cast_cache.keep(layer), polycast.autocast("cpu", BF16):
         with Seen():

@@ -1,4 +1,4 @@
-"""By default the cast cache shares what stock autocast shares, so it is never worse than stock."""
+"""The default cast cache, which shares the same casts as stock autocast."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +49,7 @@ def viewed(device: str) -> Callable[[], object]:
     return lambda: [x @ (view if turn else weight * 1) for turn in range(6)]
 
 
-# Functions that put a layer on a device and return a function that uses it several times.
+# Functions that create a layer on a device and return a function that calls the layer several times.
 PROGRAMS: dict[str, Callable[[str], Callable[[], object]]] = {
     "weights": repeated(nn.Linear(4, 4)),
     "frozen weights": repeated(nn.Linear(4, 4).requires_grad_(False)),
@@ -76,7 +76,7 @@ def test_the_number_of_casts_equals_stock_autocast(real_device: str, name: str, 
                     run()
                 run()
 
-    in_regions()  # XLA casts a number when it is first used
+    in_regions()  # XLA casts a number on its first use.
     with stock(real_device):
         expected = count_casts(in_regions)
     found = count_casts(in_regions)
@@ -96,7 +96,7 @@ def test_the_cache_switches_of_torch_apply(off: str) -> None:
     run = PROGRAMS["weights"]("cpu")
 
     def in_region() -> None:
-        if off == "bare region":  # casts are shared until torch.clear_autocast_cache
+        if off == "bare region":  # The casts are shared until torch.clear_autocast_cache.
             torch.set_autocast_enabled("cpu", True)
             run()
             torch.set_autocast_enabled("cpu", False)
@@ -112,7 +112,7 @@ def test_the_cache_switches_of_torch_apply(off: str) -> None:
     assert count_casts(in_region) == expected
 
 
-# Events that drop a region's casts before the region ends.
+# Events in a region, of which all except the first drop the region's casts.
 ENDS: dict[str, Callable[[], object]] = {
     "the region": lambda: None,
     "torch.clear_autocast_cache": torch.clear_autocast_cache,
@@ -123,7 +123,7 @@ ENDS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_casts_of_a_region_live_until_its_end(real_device: str, end: str) -> None:
-    """Through autograd, such a cast keeps its weight alive. Specification 4.4."""
+    """A cast refers to its weight through autograd. Specification 4.4."""
     weight = nn.Parameter(torch.ones(4, 4, device=real_device))
     reference = TensorWeakRef(weight)
     with torch.autocast(real_device, BF16):
@@ -143,14 +143,14 @@ def test_no_activation_stays_alive_without_gradients() -> None:
             layer(activation)
 
     with torch.no_grad(), torch.autocast("cpu", BF16):
-        use()  # the first use casts the weights, and their casts stay alive
+        use()  # The first use casts the weights.
         assert count_allocated(use) == 0
 
 
 @NEEDS_XLA
 @pytest.mark.parametrize("requires_grad", [True, False])
 def test_an_in_place_op_on_a_leaf_runs_on_xla(requires_grad: bool) -> None:
-    """Inside functionalization the op reaches autocast again, with a tensor that reports a storage but has none."""
+    """Inside functionalization, the op reaches autocast again, with a tensor whose storage is null."""
     x = torch.rand(2, 4).sub(0.5).to("xla").requires_grad_(requires_grad)
     with torch.no_grad(), polycast.autocast("xla"):
         for _ in range(4):
@@ -159,7 +159,7 @@ def test_an_in_place_op_on_a_leaf_runs_on_xla(requires_grad: bool) -> None:
 
 
 def test_optimizers_of_other_packages_may_step_while_casts_are_kept() -> None:
-    """The hook after each step also sees optimizers of other packages, whose params can be of any type."""
+    """The hook after each step also runs for optimizers of other packages, whose params can be of any type."""
 
     class Foreign(torch.optim.Optimizer):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The cast cache in many threads: correct values and no deadlock; `make sanitize` adds ThreadSanitizer."""
+"""The cast cache in many threads: correct values and no deadlock. `make sanitize` adds ThreadSanitizer."""
 
 import faulthandler
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ THREADS, REGIONS = 8, 500
 
 @pytest.fixture(autouse=True)
 def alive(one_thread: None) -> Iterator[None]:  # noqa: ARG001
-    """If the test deadlocks, end the run and print the stack of each thread."""
+    """End a run with a deadlock, and print the stack of each thread."""
     faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -36,7 +36,7 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
         right = 0
         for number in range(REGIONS):
             if number % 50 == 0:
-                own = [deepcopy(model) for model in models]  # the previous copies and their casts are destroyed
+                own = [deepcopy(model) for model in models]  # This destroys older copies and casts.
             if kept and number % 5 == 0:
                 cast_cache.release(models[1])
                 cast_cache.keep(models[1])
@@ -53,7 +53,7 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
 
 
 def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
-    """Eight threads that serve one model, whose parameters still require gradients, use the memory of one thread.
+    """Threads that serve one model share its casts, even if the parameters require gradients.
 
     Specification 4.5.
     """
@@ -67,13 +67,13 @@ def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
 
     with ThreadPoolExecutor(THREADS) as pool:
         first, *others = pool.map(serve, range(THREADS))
-    assert count_casts(lambda: serve(0)) == 1  # the cast of the input
+    assert count_casts(lambda: serve(0)) == 1  # Only the input is cast.
     assert all(torch.equal(first, other) for other in others)
     cast_cache.release(model)
 
 
 def test_a_thread_sees_changes_before_its_region() -> None:
-    """The casts of an open region in one thread are not used in a later region of another thread. Specification 4.4."""
+    """Another thread has an open region with a cast of the old value. Specification 4.4."""
     weight, x = torch.rand(4, 4, requires_grad=True), torch.rand(4, 4)
     with ThreadPoolExecutor(1) as other:
         region = torch.autocast("cpu", torch.bfloat16)
@@ -88,7 +88,7 @@ def test_a_thread_sees_changes_before_its_region() -> None:
 
 
 def test_a_write_during_the_cast_of_a_weight_leaves_no_stale_cast() -> None:
-    """The race is rare: when the cache recorded the state after the cast, it lost about 6 of 150 writes for good."""
+    """The race is rare: a cache that recorded the weight's state after the cast missed about 6 of 150 writes."""
     weight, x = torch.zeros(1500, 1500), torch.ones(1, 1500, dtype=torch.bfloat16)
     cast_cache.keep(module_of(weight))
     with torch.no_grad(), polycast.autocast("cpu"):

@@ -1,4 +1,4 @@
-"""Transforms, tracers and compilers run over regions, give correct results and leave the cast cache empty."""
+"""Transforms, tracers and compilers over regions: correct results, and no cast in the cache afterwards."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -56,14 +56,14 @@ def compiled(call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 def frozen(module: nn.Module) -> Tensor:
     """Run the snippet "Inference with TorchScript Path" of Intel's document "Auto Mixed Precision (AMP) on GPU"."""
     with polycast.autocast("cpu"):
-        module(X)  # a cast that could become a constant of the graph
+        module(X)  # This cast must not become a constant.
         traced = torch.jit.freeze(torch.jit.trace(module, X))  # type: ignore[no-untyped-call]
     with torch.no_grad(), polycast.autocast("cpu"):
         result: Tensor = traced(X).float()
         return result
 
 
-# Transforms and compilers that run over regions, and the expected values.
+# Functions that transform or compile a module with a region, and functions for the expected values.
 RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]] = {
     "vmap": (lambda module: vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X), eager),
     "grad": (differentiated, lambda module: gradient(module, "3.weight")),
@@ -79,7 +79,7 @@ RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]
 }
 
 
-# Forward mode loads decompositions for which newer PyTorch releases issue a warning.
+# Forward-mode AD loads decompositions, for which newer PyTorch releases warn.
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("kept", [False, True], ids=["alone", "kept, inside a region that caches"])
 @pytest.mark.parametrize("name", RUNS)
@@ -98,7 +98,7 @@ def test_transforms_tracers_and_compilers_match_eager_code(name: str, kept: bool
 
 
 # The compiler warns that the profiler's function and ours run outside of the graph. Newer PyTorch releases also import
-# deprecated modules of their own for this step.
+# deprecated modules.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("fused", [False, True])
 def test_kept_casts_follow_a_compiled_optimizer_step(fused: bool) -> None:

@@ -1,4 +1,4 @@
-"""Ways to write to a weight, grouped by whether the cast cache notices them."""
+"""Writes to a weight, grouped by whether the cast cache notices them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,13 +34,13 @@ def new_data(weight: nn.Parameter, value: float) -> None:
 
 
 def new_data_twice(weight: nn.Parameter, value: float) -> None:
-    """Assign new data twice; the last tensor can have the address of the first one."""
+    """Assign new data twice. The last tensor can have the address of the first one."""
     new_data(weight, value)
     new_data(weight, value)
 
 
 def add_to_data(weight: nn.Parameter, value: float) -> None:
-    """Add to ``.data`` in place, as code that merges an adapter does."""
+    """Add to ``.data`` in place, like code that merges an adapter."""
     weight.data += value
 
 
@@ -50,7 +50,7 @@ def swap_data(weight: nn.Parameter, value: float) -> None:
 
 
 def transpose_data(weight: nn.Parameter, _value: float) -> None:
-    weight.data = weight.data.t()  # the same storage, address and version
+    weight.data = weight.data.t()  # The storage, address and version do not change.
 
 
 def other_type_and_back(weight: nn.Parameter, value: float) -> None:
@@ -67,7 +67,7 @@ def step(kind: type[torch.optim.Optimizer], **options: Any) -> Change:
     return change
 
 
-# Ways to write to a weight that the cast cache sees: by a version, an address or a hook.
+# Writes that the cast cache notices, by a version, an address or a hook.
 CHANGES: dict[str, Change] = {
     "in-place operation": without_grad(lambda w, value: w.add_(value)),
     "operation on a view": without_grad(lambda w, value: w[0].mul_(1 + value)),
@@ -87,8 +87,8 @@ NOT_ON_XLA: dict[str, Change] = {
     "foreach": without_grad(lambda w, value: torch._foreach_add_([w], value)),
     "Adam, fused": step(torch.optim.Adam, fused=True),
 }
-# A region notices these writes only if casts are kept: tensor, storage, version, sizes and strides stay the same.
+# Within a region, the cache notices these writes only if casts are kept.
 ASSIGNED: dict[str, Change] = {"+= of .data": add_to_data}
-# Only the next region notices these writes, and no region does if casts are kept.
+# Only a later region notices these writes, and only if casts are not kept.
 HIDDEN: dict[str, Change] = {"through .data": without_grad(lambda w, value: w.data.mul_(value))}
 ALL = {**CHANGES, **NOT_ON_XLA, **ASSIGNED, **HIDDEN}
