@@ -1,4 +1,4 @@
-"""Arguments of a call, created from its schema. This module imports torch only, so it runs with any release."""
+"""Arguments of a call, created from its schema. This module imports only torch, so that it runs with any release."""
 
 import itertools
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 
 class Maker:
-    """A factory of the arguments of a call: tensors of the given dtypes in rotation, and arbitrary other values."""
+    """A factory of the arguments of a call: tensors of the given dtypes in rotation, and other arbitrary values."""
 
     def __init__(self, device: str, dtypes: list[torch.dtype]) -> None:
         self.device = device
@@ -28,7 +28,7 @@ class Maker:
         return args, kwargs
 
     def value(self, kind: str) -> Any:
-        if kind == "List[Optional[Tensor]]":  # the indices of an indexing op
+        if kind == "List[Optional[Tensor]]":  # These are indices of an indexing op.
             return [self.tensor(torch.int64), self.tensor(torch.int64)]
         if kind.startswith("Optional["):
             return self.value(kind.removeprefix("Optional[").removesuffix("]"))
@@ -37,7 +37,7 @@ class Maker:
             return [self.value(item), self.value(item)]
         if kind == "Tensor":
             return self.tensor(next(self.dtypes))
-        # A dimension name is also a string of this form; the meaning of a string does not matter.
+        # This string is also the form of a dimension name.
         return {"int": 1, "SymInt": 1, "number": 1, "float": 1.0, "bool": False, "str": "dimname::same"}[kind]
 
     def tensor(self, dtype: torch.dtype) -> torch.Tensor:

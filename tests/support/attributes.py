@@ -1,4 +1,4 @@
-"""The state of PyTorch's modules and of the process, and its changes."""
+"""The state of PyTorch's modules and of the process, and the changes of this state."""
 
 import atexit
 import builtins
@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import torch
 
 PACKAGES = ("torch", "torch_xla", "functorch", "torchgen")
-# torch._dynamo.reset() clears or recreates these, because code compiled before a change of the kernels must not run.
+# torch._dynamo.reset() clears or recreates these attributes. polycast calls it after a change of the kernels.
 RESET = (
     "torch._dynamo.eval_frame.cached_backends",
     "torch._dynamo.mutation_guard.GenerationTracker.dynamic_classes",
@@ -27,7 +27,7 @@ RESET = (
     "torch._higher_order_ops.triton_kernel_wrap.kernel_side_table.",
     "torch._higher_order_ops.wrap.inductor_code_side_table.",
 )
-# Python's registry of our functions with overloads.
+# The place of our functions in Python's registry of overloads.
 OVERLOADS = "_overload_registry.polycast."
 
 
@@ -38,7 +38,7 @@ class Attributes:
         self.values = dict(_values())
 
     def changed(self) -> list[str]:
-        """Return the attributes that changed, disappeared or are new."""
+        """Return the paths of the attributes that changed, disappeared or are new."""
         now, missing = dict(_values()), object()
         return [
             place
@@ -77,11 +77,11 @@ def _values() -> Iterator[tuple[str, Any]]:
 
 
 def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a value by their paths, recursively."""
+    """Yield all parts of a value, with their paths."""
     if id(value) in seen:
         return
     seen.add(id(value))
-    if issubclass(type(value), type):  # the path of a class does not depend on where it is found first
+    if issubclass(type(value), type):  # A class has one path.
         place = f"{value.__module__}.{value.__qualname__}"
     for name, part in _held(value):
         yield f"{place}.{name}", part
@@ -90,7 +90,7 @@ def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
 
 
 def _held(value: Any) -> list[tuple[str, Any]]:
-    kind = type(value)  # isinstance would ask a lazy object for its class
+    kind = type(value)  # isinstance would load a lazy object.
     if issubclass(kind, dict | WeakKeyDictionary | WeakValueDictionary):
         return [(_name(key), part) for key, part in list(value.items())]
     if issubclass(kind, set | frozenset | WeakSet):

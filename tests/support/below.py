@@ -1,9 +1,9 @@
-"""The arguments that arrive below autocast, on any device, without the device.
+"""Probes for the arguments that arrive below autocast, on any device, without the hardware.
 
-This module imports torch only, so it runs with any release.
+This module imports only torch, so that it runs with any release.
 
-Fake tensors of a device have its autocast key, so a call runs the real C++ kernels. A Python kernel on the key right
-below, the autograd key of the device, intercepts the call. The op never runs, so the arguments need not be valid.
+Fake tensors of a device have the device's autocast key, so a call runs the real C++ kernels. The probe, a Python kernel
+on the device's autograd key right below, intercepts the call. The op never runs, so its arguments need not be valid.
 """
 
 import warnings
@@ -30,11 +30,11 @@ class ReachedError(Exception):
 
 @contextmanager
 def probes(key: str, names: Iterable[str]) -> Iterator[None]:
-    """Put a probe below an autocast key on each named overload, as in "conv1d.padding"."""
+    """Register a probe below an autocast key for each overload, such as "conv1d.padding"."""
     below = key.replace("Autocast", "Autograd")
     with overriding() as library:
         for name in sorted(set(names)):
-            with suppress(RuntimeError):  # some overloads cannot be overridden
+            with suppress(RuntimeError):  # Some overloads cannot be overridden.
                 library.impl(name, _probe(name), _parsable(below, name))  # type: ignore[no-untyped-call]
         yield
 
@@ -53,7 +53,7 @@ def overriding() -> Iterator[torch.library.Library]:
 
 @contextmanager
 def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
-    """Make tensors of a device type fake. A backend outside of PyTorch registers the module that they use."""
+    """Make tensors of a device type fake. Without a module torch.<device type>, a substitute is used."""
     stand_in = not hasattr(torch, device_type)
     if stand_in:
         module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
@@ -68,7 +68,7 @@ def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterat
 
 @contextmanager
 def autocasting(device_type: str, dtype: torch.dtype) -> Iterator[None]:
-    """Autocast on a device type without PyTorch's check whether the device is present."""
+    """Enter a region of a device type, without PyTorch's check that the device is present."""
     enabled, previous = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
     torch.set_autocast_enabled(device_type, True)
     torch.set_autocast_dtype(device_type, dtype)
@@ -88,7 +88,7 @@ def _probe(name: str) -> Callable[..., None]:
 
 
 def _parsable(key: str, name: str) -> str:
-    """Return an autograd key, or, if it has no name in Python, the alias that determines its kernels."""
+    """Return an autograd key, or the alias that determines its kernels if Python cannot parse the key."""
     try:
         torch._C._dispatch_key_parse(key)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""A call of an overload in a region, with arguments from its schema, and the dtypes below autocast."""
+"""Calls of overloads in a region, with arguments from their schemas, and the dtypes below autocast."""
 
 import torch
 from polycast.cast_by_hand import expected
@@ -16,7 +16,7 @@ SETS_A_DTYPE = ("fp32_set_opt_dtype", "fp32_append_dtype")
 def call(
     case: Case, dtypes: list[torch.dtype], lower: torch.dtype, **options: object
 ) -> tuple[list[torch.dtype], ReachedError]:
-    """Call the overload of a case in a region; return the dtypes of its tensors and of the call below autocast."""
+    """Call the overload of a case in a region, and return the dtypes of its tensors and the call below autocast."""
     overload = getattr(getattr(torch.ops.aten, case.op), case.overload)
     with tensors_of(case.device), region(case.device, lower):
         maker = Maker(device_type_of(case.device), dtypes)
@@ -25,7 +25,7 @@ def call(
 
 
 def check_call(case: Case, given: list[torch.dtype], lower: torch.dtype) -> None:
-    """Assert that a call arrives below autocast in the dtypes of its case's category, or in a dtype."""
+    """Assert that a call arrives below autocast in the dtypes of the case's category or dtype."""
     made, reached = call(case, given, lower)
     tensors, dtypes = made, reached.dtypes
     if case.category in SETS_A_DTYPE:

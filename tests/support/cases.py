@@ -19,7 +19,7 @@ DEVICES = devices()
 
 
 class Case(NamedTuple):
-    """The rule of one overload on one device, and the overload that is called below autocast."""
+    """The rule of one overload on one device, and the overload that its kernel calls below autocast."""
 
     op: str
     overload: str
@@ -57,7 +57,7 @@ def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
     groups = [json.loads(line) for line in lines[1:]]  # the first line states their source
     spelled = [set(group.pop("devices").split()) for group in groups]
-    # The cases are sorted by device, each device named by one object, so that pytest sets up each device once.
+    # The cases are sorted by device, with one string object for each device, so that pytest sets up each device once.
     return [
         Case(device=device, **group)
         for device in DEVICES
@@ -82,6 +82,6 @@ def _tested() -> list[Case]:
 
 
 ALL_CASES = [case for case in _read() if _holds(case)]
-# The first device on each dispatch key. For a kernel the others are the same, except for rules that only they have.
+# The first device with each dispatch key and list of dtypes. Kernels on the other devices differ only in their rules.
 FIRST_ON_KEY = _first_on_key()
 CASES = _tested()

@@ -1,4 +1,4 @@
-"""The devices that run real tensors on this machine, and helpers for them. Data is created on the CPU and moved."""
+"""The devices that run real tensors on this machine, and helpers for tests on them."""
 
 import warnings
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from tests.support.probe import HAS_XLA
 
-# PyTorch's kernel of mse_loss resizes its result on a device that runs it by the CPU fallback.
+# On a device with a CPU fallback, PyTorch's kernel of mse_loss resizes its result.
 RESIZES = pytest.mark.filterwarnings("ignore:An output with one or more elements was resized:UserWarning")
 
 
@@ -37,14 +37,14 @@ def lower_precision(device: str) -> tuple[torch.dtype, ...]:
 
 
 def for_scaling(device: str) -> torch.dtype:
-    """Return the dtype for training with a scaler: float16, if the device supports it."""
+    """Return the dtype for training with a scaler: float16 if the device supports it, otherwise the default."""
     listed = lower_precision(device)
     return torch.float16 if torch.float16 in listed else listed[0]
 
 
 @cache
 def casts_by_itself(device: str) -> bool:
-    """Return whether PyTorch, or the backend, registers autocast kernels on a device type."""
+    """Return whether PyTorch or the backend registers autocast kernels on a device type."""
     key = _extension.DEVICES[devices.device_of(device)].dispatch_key
     with polycast.uninstall():
         registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
@@ -52,7 +52,7 @@ def casts_by_itself(device: str) -> bool:
 
 
 def require_lstm(device: str) -> None:
-    """Skip a test if autocast makes an LSTM raise on this CPU, with stock PyTorch as well."""
+    """Skip a test if an LSTM under stock autocast raises on this CPU."""
     lstm, inputs = torch.nn.LSTM(1, 1), torch.ones(1, 1, 1)
     try:
         with polycast.uninstall(), torch.autocast(devices.HOST):
@@ -89,7 +89,7 @@ def synchronize(device: str) -> None:
 
 
 class Reads(TorchDispatchMode):
-    """A mode that collects the ops whose results depend on values that the CPU must read, and copies to the CPU."""
+    """A dispatch mode that lists the ops with a device sync: copies to the CPU, and ops that read values on the CPU."""
 
     def __init__(self, device: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -111,7 +111,7 @@ class Reads(TorchDispatchMode):
 
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
-    """Raise for a device sync in this block; if the device does not report syncs, for an op that reads values."""
+    """Raise for a device sync in this block, or for an op in Reads if the device does not report syncs."""
     if device == devices.XLA_TYPE:
         from tests.support.xla import Traffic
 
@@ -126,7 +126,7 @@ def no_syncs(device: str) -> Iterator[None]:
         assert reads.ops == []
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch.cuda warns that the mode is a prototype
+        warnings.simplefilter("ignore")  # torch.cuda warns that the mode is a prototype.
         module.set_sync_debug_mode("error")
     try:
         yield
@@ -135,13 +135,13 @@ def no_syncs(device: str) -> Iterator[None]:
 
 
 def no_syncs_of_steps(device: str) -> AbstractContextManager[None]:
-    """Raise for a device sync in this block, if steps on the device skip without one."""
+    """Raise for a device sync in this block, if steps on the device skip without a sync."""
     return no_syncs(device) if devices.facts_of(device).skips_by_itself else nullcontext()
 
 
 @contextmanager
 def required(device: str) -> Iterator[None]:
-    """Skip the test if a device other than the CPU cannot run this block, which uses nothing under test."""
+    """Skip the test if a device other than the CPU cannot run this block. The block must not run polycast's code."""
     try:
         yield
     except Exception as error:

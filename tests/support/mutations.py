@@ -1,4 +1,4 @@
-"""Random damage to a YAML text, drawn by hypothesis."""
+"""Random edits of a YAML text, drawn by hypothesis."""
 
 import re
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ VERSIONS = ["'>=2.10'", "'<2.10'", "'>=2.9,<2.13'", "'>=2.13,<2.10'", "soon", "'
 WRAPPERS = ["[$]", "[$, $]", "{$: $}", "{as: $}", "{as: $, note: $}", "{others: $}", "{torch: $}", "'$'", '"$"', "? $"]
 WRAPPERS += ["&a $", "[&a $, *a]", "*$", "!$ x", "!!str $", "!!python/name:os.$ ''", "<<: $", "|\n$", "--- $", "$ # $"]
 WORD = re.compile(r"[\w.]+")
-# Matches, and their replacements, in which $ is the match.
+# Patterns, and the replacements of a match. In a replacement, $ is the match.
 EDITS: list[tuple[re.Pattern[str], list[str]]] = [
-    (re.compile(""), [*CHARACTERS, *(character * 40 for character in CHARACTERS)]),  # these replacements are insertions
+    (re.compile(""), [*CHARACTERS, *(character * 40 for character in CHARACTERS)]),  # These are insertions.
     (re.compile("(?s)."), ["", *CHARACTERS]),
     (re.compile("(?s).{8}"), [""]),
     (re.compile("(?s).{64}"), [""]),
@@ -26,7 +26,7 @@ EDITS: list[tuple[re.Pattern[str], list[str]]] = [
 
 @st.composite
 def damaged(draw: st.DrawFn, text: str, words: Sequence[str]) -> bytes:
-    """Draw a text with a few edits; it may no longer be UTF-8. The words have a meaning in the text."""
+    """Draw a text with a few edits, possibly invalid UTF-8. The words are further replacements of words."""
     edits = [*EDITS, (WORD, [*WORD.findall(text), *words, *VERSIONS])]
     for pattern, replacements in draw(st.lists(st.sampled_from(edits), min_size=1, max_size=3)):
         match = pattern.search(text, draw(st.integers(0, len(text))))

@@ -26,7 +26,7 @@ _ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
 
 @contextmanager
 def composition() -> Iterator[None]:
-    """Run on CPU tensors the code for a device with PyTorch's fused kernels and none of polycast's."""
+    """Run CPU tensors by the code for devices with PyTorch's fused kernels and without polycast's kernels."""
     with torch.library._scoped_library("polycast", "IMPL") as library:
         for name in OPERATORS:
             operator = getattr(torch.ops.polycast, name).default
@@ -36,7 +36,7 @@ def composition() -> Iterator[None]:
 
 
 def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
-    """Step as an accelerator does: on the CPU, PyTorch's fused SGD omits every other half vector of 16-bit elements."""
+    """Step in float32, because PyTorch's fused SGD on the CPU omits some 16-bit elements."""
     wide = [[tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors] for tensors in lists]
     fused_sgd_(*wide, **options)
     for tensor, value in zip(chain(*lists), chain(*wide), strict=True):
@@ -45,7 +45,7 @@ def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
 
 @contextmanager
 def by_torch() -> Iterator[None]:
-    """Run on CPU tensors the code for a device without fused kernels: a sync, and the step of torch.optim."""
+    """Run CPU tensors by the code for devices without fused kernels: one device sync, and the step of torch.optim."""
     with patch.multiple(devices.Fused, skips_by_itself=False, has_float64=False), composition():
         yield
 
@@ -58,9 +58,9 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 
 class Kernels(NamedTuple):
-    """The kernels of a step: a device's own, or on the CPU one of PATHS."""
+    """The kernels of a step: those of a device, or one of PATHS on the CPU."""
 
-    device: str  # PyTorch's device type
+    device: str  # A device type
     path: str = "fused"
 
     def __str__(self) -> str:
@@ -68,12 +68,12 @@ class Kernels(NamedTuple):
 
 
 def kernels_on(device_types: Iterable[str], paths: Iterable[str] = tuple(PATHS)) -> list[Kernels]:
-    """Return all kernels of these device types; on the CPU, of several paths."""
+    """Return the kernels of these device types, with each of the paths on the CPU."""
     return [Kernels(each, path) for each in device_types for path in (paths if each == devices.HOST else ["fused"])]
 
 
 SHAPES = ((7,), (3, 5), ())
-# One case of each kind, because further combinations run the same code.
+# One set of options for each code path.
 KINDS: dict[str, tuple[str, Options]] = {
     "SGD": ("SGD", {"lr": 0.1}),
     "SGD momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
@@ -87,7 +87,7 @@ KINDS: dict[str, tuple[str, Options]] = {
 
 
 def make(library: dict[str, Any], kind: str, params: Any, **more: Any) -> torch.optim.Optimizer:
-    """Return an optimizer of one of KINDS; an optimizer of torch.optim uses the for-loop."""
+    """Return an optimizer of one of KINDS. An optimizer of torch.optim uses the for-loop."""
     name, options = KINDS[kind]
     given = {**options, **(FOR_LOOP if library is THEIRS else {}), **more}
     optimizer: torch.optim.Optimizer = library[name](params, **given)
@@ -97,13 +97,13 @@ def make(library: dict[str, Any], kind: str, params: Any, **more: Any) -> torch.
 def parameters(
     *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, seed: int = 0, device: str = "cpu"
 ) -> list[Tensor]:
-    """Return leaves with random numbers, the same on each device."""
+    """Return leaves with random numbers, which are equal on each device."""
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(shape, generator=generator).to(device, dtype).requires_grad_() for shape in shapes]
 
 
 def set_grads(params: Iterable[Tensor], seed: int, factor: float = 1.0) -> None:
-    """Set a gradient for each parameter, the same for the same seed."""
+    """Set a gradient for each parameter, which depends only on the seed and the factor."""
     generator = torch.Generator().manual_seed(1000 + seed)
     for param in params:
         real = torch.randn(param.shape, generator=generator) * factor
@@ -125,5 +125,5 @@ def tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 
 def step(optimizer: Any, **scalars: float) -> None:
-    """Step with one-element tensors of these values."""
+    """Step with these scalars as one-element tensors."""
     optimizer.step(**{name: torch.tensor(value) for name, value in scalars.items()})

@@ -1,4 +1,4 @@
-"""The required contents and metadata of a source distribution and a wheel, by their checkout."""
+"""Checks of the contents and metadata of a source distribution and a wheel, against the checkout."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from tests.support.snippets import ROOT, page
 
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt"}
-# Files that setuptools adds to the checkout.
+# Files that setuptools adds to the files of the checkout.
 ADDED = {"PKG-INFO", "setup.cfg"}
 # Files of the checkout that a build needs.
 NEEDED = [
@@ -22,25 +22,25 @@ NEEDED = [
 
 
 def version() -> str:
-    """Return the version of the source distribution, which setup.py defines."""
+    """Return the version in setup.py."""
     (found,) = re.findall(r'(?m)^VERSION = "(.+)"$', page("setup.py"))
     return str(found)
 
 
 def files_of(folder: Path) -> set[str]:
-    """Return the paths of the files below a folder, except for files that Python and setuptools write there."""
+    """Return the paths of the files below a folder, except for files that Python and setuptools write."""
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return {path.as_posix() for path in paths if "__pycache__" not in path.parts and "egg-info" not in str(path)}
 
 
 def packaged() -> set[str]:
-    """Return the files of the package."""
+    """Return the paths of the package's source files."""
     package = {name for name in files_of(ROOT / "python" / "polycast") if Path(name).suffix != ".so"}
     return package - {"_built_for.py"}
 
 
 def check_wheel(path: Path, release: str) -> int:
-    """Raise unless the wheel contains only the package, for a minor release of PyTorch; return the number of files."""
+    """Assert that a wheel contains only the package, for a minor release of PyTorch, and return the number of files."""
     _, named, _, (tag,) = parse_wheel_filename(path.name)
     wanted = f"{version()}+torch{release}"
     assert str(named) == wanted, named
@@ -57,7 +57,7 @@ def check_wheel(path: Path, release: str) -> int:
 
 
 def check_source_distribution(path: Path, *, others: bool = False) -> int:
-    """Raise unless the file contains only the files that a build needs; return their number.
+    """Assert that a source distribution has only the files that a build needs, and return their number.
 
     Args:
         others: Whether untracked files may be present.
@@ -77,8 +77,8 @@ def check_source_distribution(path: Path, *, others: bool = False) -> int:
 
 
 def check_metadata(text: bytes, wanted: str, torch: str) -> None:
-    """Raise unless the metadata are valid by the standard, and match this package and PyTorch release."""
-    facts = Metadata.from_email(text)  # raises for fields that are not valid
+    """Assert that the metadata are valid, and match this package and the PyTorch release."""
+    facts = Metadata.from_email(text)  # This raises for invalid fields.
     needed = {str(needed) for needed in facts.requires_dist or [] if needed.marker is None}
     found = (facts.name, str(facts.version), needed, facts.license_expression, facts.license_files)
     assert found == ("polycast", wanted, {torch, "pyyaml"}, "BSD-3-Clause", ["LICENSE"]), found

@@ -1,4 +1,4 @@
-"""The kernels, regions and tensors of each device of the policy, and the calls below its kernels: see below.py."""
+"""The kernels, regions and tensors of each device in policy.yaml, and the calls below its kernels: see below.py."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -20,8 +20,8 @@ from tests.support.below import autocasting, fake_tensors, overriding
 HAS_XLA = os.environ.get("USE_TORCH_XLA") != "0"
 try:
     os.environ.setdefault("PJRT_DEVICE", "CPU")
-    # A computation takes about 30 memory maps, of which Linux gives a process 65,530. By default torch_xla keeps 2,048
-    # computations.
+    # By default torch_xla caches 2,048 computations. A computation needs about 30 memory maps, and Linux allows 65,530
+    # for a process.
     os.environ.setdefault("XLA_COMPILATION_CACHE_SIZE", "256")
     if HAS_XLA:
         import torch_xla  # noqa: F401
@@ -29,7 +29,7 @@ except ImportError:
     HAS_XLA = False
 
 if HAS_XLA:
-    # Autograd counts the devices at the first backward of a process, and XLA has none before its first tensor.
+    # Autograd counts the devices at the first backward of a process, and XLA has no device before its first tensor.
     torch.empty(0, device="xla")
 NO_XLA = "torch_xla is not installed beside this torch, or USE_TORCH_XLA=0 leaves it out"
 
@@ -41,7 +41,7 @@ def is_here(device: str) -> bool:
 
 @cache
 def is_reachable(device: str) -> bool:
-    """Return whether tensors of the device, real or fake, have its autocast key."""
+    """Return whether tensors of the device, real or fake, have the device's autocast key."""
     with tensors_of(device):
         tensor = torch.empty(1, device=device_type_of(device))
         return torch._C._dispatch_keys(tensor).has(_extension.DEVICES[device].dispatch_key)
@@ -49,7 +49,7 @@ def is_reachable(device: str) -> bool:
 
 @contextmanager
 def kernels_of(device: str) -> Iterator[None]:
-    """Install the kernels of one device, on any hardware, and no other kernels."""
+    """Install only the kernels of one device, on any hardware."""
     before = polycast.installed()
     polycast.uninstall()
     with installation.changing():
@@ -76,32 +76,32 @@ def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractConte
 
 
 def region_with_gradients(device: str, dtype: torch.dtype) -> AbstractContextManager[None]:
-    """Autocast on a device of the policy without PyTorch's check whether the device is present."""
+    """Enter a region of a device, without PyTorch's check that the device is present."""
     return autocasting(device_type_of(device), dtype)
 
 
 @contextmanager
 def region(device: str, dtype: torch.dtype) -> Iterator[None]:
-    """Autocast as region_with_gradients does, without gradients."""
+    """Enter region_with_gradients, with gradients disabled."""
     with region_with_gradients(device, dtype), torch.no_grad():
         yield
 
 
 @contextmanager
 def in_force(policy: polycast.Policy) -> Iterator[None]:
-    """Apply a policy as in a region, even on devices on which no region can be entered."""
+    """Apply a policy over all others, even if no region of the device can be entered."""
     with scopes.over(policy):
         yield
 
 
 def probes(device: str, names: Iterable[str]) -> AbstractContextManager[None]:
-    """Put a probe below autocast on each named op, as in "conv1d.padding"."""
+    """Register a probe below autocast for each overload, such as "conv1d.padding"."""
     return below.probes(_extension.DEVICES[device].dispatch_key, names)
 
 
 @contextmanager
 def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
-    """Record which of the named overloads a call reaches at its autocast key, and run the call."""
+    """Record the overloads that calls reach at the device's autocast key, and run the calls with autocast off."""
     found: set[str] = set()
     key = _extension.DEVICES[device].dispatch_key
     autocast = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(key))
@@ -125,14 +125,14 @@ def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
 
 @contextmanager
 def transparent(device: str, name: str) -> Iterator[None]:
-    """Make an overload transparent for autocast on a device: only the ops that the overload runs are cast."""
+    """Make an overload fall through autocast on a device, so that only the ops that it runs are cast."""
     with overriding() as library:
         library.impl(name, torch.library.fallthrough_kernel, _extension.DEVICES[device].dispatch_key)  # type: ignore[no-untyped-call]
         yield
 
 
 def reach(call: Callable[[], object]) -> ReachedError:
-    """Return the record of the probe for a call."""
+    """Run a call, and return the exception of the probe that it reaches."""
     try:
         call()
     except ReachedError as reached:

@@ -1,4 +1,4 @@
-"""A new Python process, or forks of one, in which code runs."""
+"""Functions that run code in a new Python process, or in forks of a new process."""
 
 import json
 import os
@@ -15,9 +15,9 @@ def dump():
 
 
 def python(code: str, **environment: str) -> str:
-    """Run code in a new process and return its output. In this code `dump()` returns the dispatcher's state.
+    """Run code in a new process and return its output. In the code, `dump()` returns the dispatcher's state.
 
-    Output on stderr raises, and warnings are errors, except for PyTorch's own if NumPy is not installed.
+    Output on stderr raises. Warnings are errors, except for PyTorch's warning if NumPy is not installed.
     """
     run = subprocess.run(
         [sys.executable, "-W", "error", "-W", "ignore:Failed to initialize NumPy", "-c", DUMP + code],
@@ -30,8 +30,8 @@ def python(code: str, **environment: str) -> str:
     return run.stdout
 
 
-# A program that runs the blocks of each given program in a fork, because importing torch takes longer than most blocks.
-# It prints the output of the blocks, or the error. A warning that a block does not print is an error.
+# A program that runs the blocks of each program in PROGRAMS in a fork, because importing torch takes longer than most
+# blocks. It prints the outputs or the error. A warning that a block does not print is an error.
 FORKS = """
 import contextlib, io, json, os, sys, traceback, warnings
 import polycast, torch
@@ -66,6 +66,6 @@ print(json.dumps({name: json.loads(text or '"the process died"') for name, text 
 
 
 def printed_by(programs: dict[str, list[str]], **environment: str) -> dict[str, list[str] | str]:
-    """Return the output of each program's blocks, or their error."""
+    """Return the outputs of each program's blocks, or the program's error."""
     found: dict[str, list[str] | str] = json.loads(python(f"PROGRAMS = {programs!r}\n{FORKS}", **environment))
     return found

@@ -1,4 +1,4 @@
-"""The settings of property tests: `make test` draws the same examples each time, TIMES=100 draws 100 times as many."""
+"""The settings of property tests: `make test` draws fixed examples, and TIMES=100 draws 100x as many."""
 
 import os
 from typing import TYPE_CHECKING
@@ -12,10 +12,10 @@ TIMES = int(os.environ.get("TIMES", "1"))
 def examples(count: int, *, shrinks: bool = True) -> "settings":
     """Return the settings of a property test with this many examples in `make test`.
 
-    With TIMES=100 in the environment the test has 100 times as many. Only the examples of `make test` are the same in
-    each run. A failing example is shrunk first; disable shrinking if it takes minutes.
+    With TIMES=100 in the environment, the test has 100x as many, which differ in each run. hypothesis shrinks a failing
+    example; disable this if it takes minutes.
     """
-    from hypothesis import HealthCheck, Phase, settings  # tests without properties run if hypothesis is not installed
+    from hypothesis import HealthCheck, Phase, settings  # Other tests run without hypothesis.
 
     left_out = {Phase.explain} if shrinks else {Phase.explain, Phase.shrink}
     return settings(

@@ -16,13 +16,13 @@ NAME = "errors.txt"
 _HEAD = re.compile(r"^# (test_\S+\.py::.*)$", re.MULTILINE)
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _NUMBER = re.compile(r" #\d+$")
-_found: dict[Path, dict[str, str]] = {}  # the errors that the tests of this run raised
-_ran: set[tuple[Path, str]] = set()  # the tests of this run that expect errors
-deselected: list[pytest.Item] = []  # the tests that this run collected and deselected
+_found: dict[Path, dict[str, str]] = {}  # The errors that the tests of this run raised.
+_ran: set[tuple[Path, str]] = set()  # The tests of this run that expect errors.
+deselected: list[pytest.Item] = []  # The tests that this run collected and deselected.
 
 
 def read(path: Path) -> dict[str, str]:
-    """Return the text of each error in a file, by the name of its test."""
+    """Return the text of each error in a file, by the name of the test."""
     pieces = _HEAD.split(path.read_text(encoding="utf-8")) if path.exists() else [""]
     return {name: text.strip("\n") for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}
 
@@ -42,11 +42,11 @@ class RecordedError:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Assert that the block raises the recorded error: its type and its text."""
+        """Assert that the block raises the recorded error, with the recorded type and text."""
         self._calls[self._name] += 1
         number = self._calls[self._name]
         name = self._name if number == 1 else f"{self._name} #{number}"
-        with pytest.raises(BaseException) as caught:  # the file has the type and the text
+        with pytest.raises(BaseException) as caught:  # The file has the type and the text.
             yield
         text = f"{type(caught.value).__name__}: {caught.value}"
         for hidden, shown in self._hidden.items():
@@ -61,7 +61,8 @@ class RecordedError:
 
 
 def rewrite(items: list[pytest.Item]) -> None:
-    """Write the errors of this run. Errors of tests that did not run remain; errors of deleted tests are removed."""
+    """Write the errors of this run, remove the errors of deleted tests, and leave the errors of tests that did not
+    run."""
     tests = {(item.path.with_name(NAME), f"{item.path.name}::{item.name}") for item in (*items, *deselected)}
     files = {(path, name.partition("::")[0]) for path, name in tests}
     for path in {path for path, _ in tests}:

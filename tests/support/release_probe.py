@@ -1,9 +1,9 @@
-"""The casts of stock PyTorch for each op in a region, derived from the dtypes below its kernels and printed as JSON.
+"""Stock PyTorch's category of each op, derived from the dtypes below its kernels and printed as JSON.
 
     python -m tests.support.release_probe
 
-This module imports torch but not polycast, so it runs in the environment of any release. The category of an op is the
-one that is consistent with every call.
+This module does not import polycast, so that it runs in the environment of any release. An op has the first category
+that is consistent with every call.
 """
 
 import functools
@@ -23,12 +23,12 @@ from tests.support.below import ReachedError, autocasting, fake_tensors, probes
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"
 KINDS = ("unlisted", "lower_precision_fp", "fp32", "promote", "fp32_set_opt_dtype", "fp32_append_dtype")
-_BANNED = ("unsafe to autocast", "is banned on")  # PyTorch's terms, and the terms of a rule
+_BANNED = ("unsafe to autocast", "is banned on")  # The words of PyTorch, and of a policy's rule.
 _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILINE)
 
 
 class Seen(NamedTuple):
-    """A call: its input dtypes, in a region of a lower precision, and the dtypes below autocast."""
+    """A call: the dtypes of its inputs, the region's dtype, and the call below autocast."""
 
     given: tuple[torch.dtype, ...]
     lower: torch.dtype
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 def registered() -> dict[str, list[str]]:
-    """Return the ATen overloads that have a kernel on each device's autocast key, as in "pow.Tensor_Scalar"."""
+    """Return the ATen overloads, such as "pow.Tensor_Scalar", with a kernel on each device's autocast key."""
     found: dict[str, list[str]] = {}
     for name in overloads():
         for key in _KEY.findall(torch._C._dispatch_dump(f"aten::{name}")):
@@ -52,7 +52,7 @@ def overloads() -> list[str]:
 
 
 def probe(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each overload with its category on a device: "unseen" if Python cannot call it."""
+    """Yield each overload with its category on a device, which is "unseen" if Python cannot call the overload."""
     ops = {name.partition(".")[0] for name in names}
     everything = [name for name in overloads() if name.partition(".")[0] in ops]
     with fake_tensors(key.lower()), probes(f"Autocast{key}", everything):
@@ -61,7 +61,7 @@ def probe(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def category(key: str, name: str) -> str:
-    """Return the category of the active kernel; "stock" if the kernel is written by hand and fits no category."""
+    """Return the category of the active kernel, or "stock" if the kernel fits no category."""
     seen: list[Seen] = []
     for lower in LOWERS:
         for given in ((F32,), (lower,), (F32, lower), (lower, F32), (F64, lower), (lower, F64), (INT, lower), (F64,)):
@@ -76,7 +76,7 @@ def category(key: str, name: str) -> str:
     return next((kind for kind in KINDS if all(_fits(kind, name, call) for call in seen)), STOCK)
 
 
-class Unmakeable(Exception):  # noqa: N818  # nothing is wrong
+class Unmakeable(Exception):  # noqa: N818  # It is not an error.
     """An exception for a call that cannot be created."""
 
 
@@ -96,7 +96,7 @@ def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtyp
 
 
 def _fits(kind: str, name: str, call: Seen) -> bool:
-    """Return whether a call has the dtypes of a category."""
+    """Return whether the dtypes of a call match a category."""
     eligible = {dtype for dtype in call.given if dtype.is_floating_point and dtype != F64}
     widest = functools.reduce(torch.promote_types, eligible) if eligible else None
     to = {"lower_precision_fp": call.lower, "fp32": F32, "promote": widest}.get(kind)
@@ -114,17 +114,17 @@ def _overload(name: str) -> Any:
 
 @functools.cache
 def _carries_key(key: str) -> bool:
-    """Return whether fake tensors of a device have its autocast key."""
+    """Return whether fake tensors of a device have the device's autocast key."""
     with fake_tensors(key.lower()):
         return torch._C._dispatch_keys(torch.empty(1, device=key.lower())).has(f"Autocast{key}")
 
 
 def _keys_of(key: str) -> AbstractContextManager[None]:
-    """Add a device's keys to every call if its fake tensors do not have them; the guard restores the state."""
+    """Return a guard that adds a device's keys to every call, if the device's fake tensors do not have the keys."""
     if _carries_key(key):
         return nullcontext()
     include = torch._C._dispatch_tls_local_include_set()
-    for name in (f"Autocast{key}", f"Autograd{key}"):  # PyTorch knows some names in one way only
+    for name in (f"Autocast{key}", f"Autograd{key}"):  # Some names work in one way only.
         include |= torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, name, None) or torch._C._dispatch_key_parse(name)
         )
@@ -132,7 +132,7 @@ def _keys_of(key: str) -> AbstractContextManager[None]:
 
 
 def main() -> int:
-    """Print the categories of this environment's PyTorch, on every device with autocast kernels."""
+    """Print the categories of the installed PyTorch, on every device with autocast kernels."""
     packages = {"torch": str(torch.__version__)}
     with suppress(ImportError):
         packages["torch_xla"] = importlib.import_module("torch_xla").__version__

@@ -10,7 +10,7 @@ from textwrap import dedent
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-# The pages that are written by hand.
+# The pages that are not generated.
 PAGES = (
     "README.md",
     "CHANGELOG.md",
@@ -18,11 +18,11 @@ PAGES = (
     *sorted(
         path.relative_to(ROOT).as_posix()
         for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/trainers/*.md")]
-        # changelog.md shows CHANGELOG.md, and the site writes the others.
+        # changelog.md includes CHANGELOG.md, and the site generates the other two.
         if path.name not in ("changelog.md", "cli.md", "releases.md")
     ),
 )
-# The language of a MyST directive is its name in braces, and its arguments.
+# The language of a MyST directive is its name in braces, with its arguments.
 _BLOCK = re.compile(r"^ *```([^`\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _DECIMAL = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+")
 _COMMAND = re.compile(r"(?:make|pip|uv pip|python -m|polycast) [^`#\n]*[^`#\s]")
@@ -33,7 +33,7 @@ def page(name: str) -> str:
 
 
 def blocks(name: str, language: str) -> list[str]:
-    """Return the fenced blocks of a page in a language; "" means none."""
+    """Return the fenced blocks of a page in a language. "" means no language."""
     return [dedent(text) for kind, text in _BLOCK.findall(page(name)) if kind == language]
 
 
@@ -45,14 +45,14 @@ class Example(NamedTuple):
 
 
 def examples(name: str) -> list[Example]:
-    """Return the Python blocks of a page; the output of a block is the next block, if that is a text block."""
+    """Return the Python blocks of a page. A text block that follows is the output of a Python block."""
     found = [(kind, dedent(text)) for kind, text in _BLOCK.findall(page(name))]
     outputs = [text if kind == "text" else "" for kind, text in [*found[1:], ("", "")]]
     return [Example(text, output) for (kind, text), output in zip(found, outputs, strict=True) if kind == "python"]
 
 
 def missing(sources: Iterable[str]) -> list[str]:
-    """Return the packages that Python blocks import and that are not installed."""
+    """Return the packages that Python blocks import, but that are not installed."""
     statements = [node for source in sources for node in ast.walk(ast.parse(source))]
     names = [alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in statements if isinstance(node, ast.ImportFrom) and node.module]
@@ -60,16 +60,16 @@ def missing(sources: Iterable[str]) -> list[str]:
 
 
 def sessions(name: str) -> list[Example]:
-    """Return the commands that a page shows after a `$`, each with the lines that follow it."""
+    """Return the commands after `$` on a page, each with the lines that follow."""
     parts = [part for block in blocks(name, "console") for part in re.split(r"(?m)^\$ ", block)[1:]]
     return [Example(command, output) for command, _, output in (part.partition("\n") for part in parts)]
 
 
 def difference(output: str, shown: str) -> str:
-    """Return the first difference between an output and the page; empty if there is none.
+    """Return a text with the output and the page's text if they differ, otherwise "".
 
-    `...` matches any text. Words and whole numbers must be equal. Decimals must agree to 5 %, or within a factor of two
-    if they are times or have an exponent, because rounding errors differ.
+    `...` matches any text. Words and integers must be equal. Decimals must agree to 5 %. Times, and decimals with an
+    exponent, must agree within a factor of two.
     """
     pattern = r"\s+".join(map(_word_pattern, shown.split()))
     match = re.fullmatch(rf"\s*{pattern}\s*", output)
@@ -91,7 +91,7 @@ def _word_pattern(word: str) -> str:
 
 
 def commands(name: str) -> set[str]:
-    """Return the commands for the reader of a page: lines of blocks that are not code, and code in the text."""
+    """Return the commands on a page, from its console blocks and from the code in the text."""
     lines = [
         line.removeprefix("$ ")
         for kind in ("", "console")

@@ -16,11 +16,11 @@ import torch
 
 from codegen import __main__ as codegen
 
-Walkthrough = list[CodeType]  # the calls of polycast's own functions in one task
+Walkthrough = list[CodeType]  # The calls of polycast's functions in one task.
 
 
 def walkthrough(task: Callable[[], object], prepare: Callable[[], object] = list) -> Walkthrough:
-    """Return the calls of a task, after a run that is not counted. Each run is prepared first."""
+    """Return the calls of a task in its second run. ``prepare`` runs before each run."""
     folders = tuple(str(Path(str(module.__file__)).parent) for module in (polycast, codegen))
     calls: Walkthrough = []
 
@@ -74,7 +74,7 @@ def walkthroughs() -> dict[str, Walkthrough]:
 
 
 def main() -> None:
-    """Print the counts of each task."""
+    """Print the number of functions in each task."""
     print(f"{'task':<52}{'calls':>7}{'functions':>11}{'files':>7}{'changes':>9}")
     for name, calls in walkthroughs().items():
         files = [code.co_filename for code in calls]

@@ -1,6 +1,6 @@
-"""`python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]` runs Python with the device, without XLA.
+"""The command `python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]`, which runs Python with the device.
 
-The package is built and installed once for each PyTorch, in build/.
+It builds and installs the device's package once for each PyTorch, in build/. XLA is disabled.
 """
 
 import fcntl
@@ -29,8 +29,8 @@ def installed() -> Path:
 
 
 def _build(folder: Path) -> None:
-    """Build the package, with the metadata by which torch finds it; pip may be missing."""
-    scripts = sysconfig.get_path("scripts")  # the folder of ninja if the environment is not activated
+    """Build the package, with the metadata by which torch finds it, without pip."""
+    scripts = sysconfig.get_path("scripts")  # ninja's folder, if the environment is not activated
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     staging = folder.with_name(f"{folder.name}-new")
     for old in (folder, staging):

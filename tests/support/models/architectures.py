@@ -11,13 +11,13 @@ from tests.support.models.zoo import BATCHES, of_transformers, words
 
 
 def resnet() -> tuple[nn.Module, list[Tensor]]:
-    """Return a ResNet with one block for each width and in-place ReLUs, and its inputs."""
+    """Return a ResNet with one block for each width and in-place ReLUs, and the model's inputs."""
     resnet = pytest.importorskip("torchvision.models.resnet")
     return resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], num_classes=10), _images()
 
 
 def faster_rcnn() -> tuple[nn.Module, list[Any]]:
-    """Return a detector with two stages, proposals, non-maximum suppression and pooled regions, and its inputs."""
+    """Return a two-stage detector with proposals, non-maximum suppression and pooled regions, and inputs."""
     detection = pytest.importorskip("torchvision.models.detection")
     body = nn.Sequential(nn.Conv2d(3, 16, 3, stride=4), nn.BatchNorm2d(16), nn.ReLU(inplace=True))
     body.out_channels = 16  # type: ignore[assignment]
@@ -31,7 +31,7 @@ def faster_rcnn() -> tuple[nn.Module, list[Any]]:
 
 
 class _Targets(nn.Module):
-    """A module that makes a detector find the same two boxes in each image while it trains."""
+    """A module that trains a detector with the same two boxes for each image."""
 
     def __init__(self, detector: nn.Module) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class _Targets(nn.Module):
 
 
 def bert() -> tuple[nn.Module, list[Tensor]]:
-    """Return an encoder with layer norms and dropout, and its inputs."""
+    """Return an encoder with layer norms and dropout, and the model's inputs."""
     return of_transformers("Bert")
 
 
@@ -54,7 +54,7 @@ def llama() -> tuple[nn.Module, list[Tensor]]:
 
 
 def recurrent() -> tuple[nn.Module, list[Tensor]]:
-    """Return a bidirectional LSTM, a GRU and a plain RNN in sequence, and their inputs."""
+    """Return a bidirectional LSTM, a GRU and a plain RNN in sequence, and the model's inputs."""
     return _Recurrent(), words(20)
 
 
@@ -63,7 +63,7 @@ class _Recurrent(nn.Module):
         super().__init__()
         self.words = nn.Embedding(20, 8)
         self.lstm = nn.LSTM(8, 8, num_layers=2, bidirectional=True, dropout=0.1)
-        self.gru = nn.modules.rnn.GRU(16, 8)  # with torch_xla, torch.nn has a GRU that runs on XLA only
+        self.gru = nn.modules.rnn.GRU(16, 8)  # torch_xla replaces torch.nn.GRU.
         self.rnn = nn.RNN(8, 8)
         self.classes = nn.Linear(8, 3)
 

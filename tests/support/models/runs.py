@@ -1,4 +1,4 @@
-"""The results of a model in autocast regions on a device: outputs, gradients, buffers and weights, by name."""
+"""The results of a model in autocast regions on a device, by name: outputs, gradients, buffers and weights."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -16,7 +16,7 @@ Regions = Callable[[], AbstractContextManager[Any]]
 
 
 class Way(NamedTuple):
-    """The way a model runs: with or without gradients, and in one region for all batches or for each batch."""
+    """The way in which a model runs: with or without gradients, in one region for all batches or one for each batch."""
 
     train: bool
     one_region: bool
@@ -29,9 +29,9 @@ WAYS = [Way(train, one_region) for train in (True, False) for one_region in (Tru
 
 
 def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way, region: Regions) -> Results:
-    """Run a model from a fixed seed; return the results for its batches, and the dtypes that its modules returned.
+    """Run a model from a fixed seed, and return the results for its batches and the dtypes in its modules' outputs.
 
-    In training the weights step after each region, and do not change inside a region.
+    In training, the weights change after each region, not inside a region.
     """
     torch.manual_seed(0)
     model, batches = build()
@@ -45,7 +45,7 @@ def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: W
     for module in model.modules():
         module.register_forward_hook(note)
     for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)  # the first batch then does what the others do
+        parameter.grad = torch.zeros_like(parameter)  # All batches then add to a gradient.
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     seed(device)
     synchronize(device)
@@ -66,7 +66,7 @@ def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: W
 
 
 def named_tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors in nested containers, with their paths."""
+    """Yield the tensors in nested containers, each with its path."""
     for path, leaf in tree_leaves_with_path(value):
         if isinstance(leaf, Tensor):
             yield f"{name}{keystr(path)}", leaf

@@ -1,4 +1,4 @@
-"""Architectures of transformers, made small, with random weights."""
+"""Small versions of architectures in transformers, with random weights."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ BATCHES = 3
 
 NAMES = ["Albert", "Bart", "Bert", "Bloom", "DistilBert", "Electra", "Falcon", "GPT2", "GPTNeoX", "Gemma"]
 NAMES += ["Llama", "Mistral", "MPNet", "OPT", "Phi", "Qwen2", "Roberta", "T5", "ViT"]
-# Configurations name their sizes differently, so each gets the names that it has.
+# Configurations have different names for sizes. Each model gets the sizes that its configuration has.
 SIZES = {
     0: "pad_token_id decoder_start_token_id",
     1: "num_key_value_heads",
@@ -24,7 +24,7 @@ SIZES = {
 
 
 class _Seq2Seq(nn.Module):
-    """A module that passes the same words to the encoder and the decoder."""
+    """A model that passes the same words to the encoder and the decoder."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -35,11 +35,11 @@ class _Seq2Seq(nn.Module):
 
 
 def of_transformers(name: str) -> tuple[nn.Module, list[Tensor]]:
-    """Return an architecture and batches for it."""
+    """Return a model of an architecture, and batches for the model."""
     package = pytest.importorskip("transformers", reason="transformers is not installed")
     config = getattr(package, f"{name}Config")
     known = config()
-    computed = {key for key in dir(config) if isinstance(getattr(config, key), property)}  # Falcon computes head_dim
+    computed = {key for key in dir(config) if isinstance(getattr(config, key), property)}  # Falcon computes head_dim.
     names = {key: size for size, keys in SIZES.items() for key in keys.split() if hasattr(known, key)}
     sizes = {key: size for key, size in names.items() if key not in computed}
     model = getattr(package, f"{name}Model")(config(**sizes))
@@ -49,5 +49,5 @@ def of_transformers(name: str) -> tuple[nn.Module, list[Tensor]]:
 
 
 def words(count: int) -> list[Tensor]:
-    """Return batches of the indices of words, without the index of padding."""
+    """Return batches of word indices, without the padding index."""
     return [torch.randint(1, count, (2, 6)) for _ in range(BATCHES)]

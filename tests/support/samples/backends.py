@@ -1,4 +1,4 @@
-"""The autocast registrations of backends outside of PyTorch, from their own sources: overloads by category.
+"""The autocast registrations of backends outside of PyTorch: overloads by category, from the backends' sources.
 
 The sources are the files that policy.yaml names as each device's `backend`.
 """
@@ -28,7 +28,7 @@ NPU = {
     "banned": "binary_cross_entropy",
 }
 
-# This backend also has the overloads with names, and one kernel of its own.
+# torch_mlu also registers overloads with dimension names, and one kernel of its own.
 MLU = NPU | {
     category: f"{NPU.get(category, '')} {more}"
     for category, more in {
@@ -68,7 +68,7 @@ TPU = {
     "fp32_set_opt_dtype": "prod prod.dim_int",
 }
 
-# In addition to PyTorch's macros, which have the lists of the release that the backend is built with. Only the
+# These are in addition to PyTorch's macros, which expand to the lists of the release that builds the backend. Only the
 # backend's own PyTorch has the last two ops.
 MUSA = {
     "lower_precision_fp": """

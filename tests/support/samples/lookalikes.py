@@ -1,7 +1,7 @@
-"""ATen overloads that are similar to a listed op and are unlisted, by the reason.
+"""Unlisted ATen overloads that are similar to a listed op, by the reason for which they are unlisted.
 
-An overload is similar to a listed op if it is another functional overload of it, or if its name is the op's name with
-`_`, `native_` or `_forward` added.
+An overload is similar to a listed op if it is another functional overload of the op, or if its name adds `_`, `native_`
+or `_forward` to the op's name.
 """
 
 EXCUSED: dict[str, str] = {

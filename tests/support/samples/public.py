@@ -1,7 +1,7 @@
-"""Sample calls of each public name of the policy.
+"""Sample calls of each public name in policy.yaml.
 
-Most names use a sample of their op: `torch.acos(*args)`, `torch.Tensor.acos(*args)`. A module uses as many arguments as
-its forward requires, and is constructed with the arguments in _BUILT. ARGUMENTS has the arguments of other names.
+Most names use a sample of their op: `torch.acos(*args)`, `torch.Tensor.acos(*args)`. A module is constructed with the
+arguments in _BUILT, and its forward gets the arguments that it requires. ARGUMENTS has the arguments of other names.
 
 >>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))[0]().shape
 torch.Size([1, 3, 3, 3])
@@ -19,7 +19,7 @@ from torch import nn
 
 
 def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Callable[[], Any]]:
-    """Return the calls of an op under a public name; raise AttributeError if PyTorch does not have the name.
+    """Return the calls of an op under a public name.
 
     The arguments are created at once: from ARGUMENTS, or from every sample of the op's `overloads` that fits.
     """
@@ -40,7 +40,7 @@ def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Ca
 
 
 def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield calls of the composites of the policy, which reach their ops in different ways."""
+    """Yield calls of the composites in policy.yaml, with arguments that reach all of their ops."""
     F = nn.functional  # noqa: N806
     x, classes = make(5, 2, 4), make.index(3, 2)
 
@@ -66,7 +66,7 @@ def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _module(kind: type[nn.Module], make: Make, build: Arguments) -> tuple[nn.Module, dict[str, torch.Tensor]]:
-    """Create a module for evaluation; return it with a state created by `make`."""
+    """Return a module in evaluation mode, and its state from `make`."""
     with torch.device("meta"):
         module = kind(*build.args, **build.kwargs).eval()
     return module, {name: make(*tensor.shape) for name, tensor in module.state_dict().items()}
@@ -82,7 +82,7 @@ def _arguments(values: tuple[object, ...] | Arguments) -> Arguments:
     return values if isinstance(values, Arguments) else Arguments(values)
 
 
-# The op that interpolate runs in each mode, and its input; the last one shrinks or grows to the size.
+# The shape of interpolate's input, and the size of the last dimension after it.
 _IMAGES = {"1d": ((1, 1, 4), 6), "2d": ((1, 1, 4, 4), 6), "3d": ((1, 1, 2, 2, 2), 3)}
 _RESIZED = {f"_upsample_nearest_exact{kind}": (*image, "nearest-exact") for kind, image in _IMAGES.items()}
 _RESIZED |= {
@@ -92,7 +92,7 @@ _RESIZED |= {
 _RESIZED |= {f"upsample_nearest{kind}": (*image, "nearest") for kind, image in _IMAGES.items()}
 _PADDED = {"1d": ((1, 2, 4), [1, 2]), "2d": ((1, 2, 3, 4), [1, 2, 1, 0]), "3d": ((1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1])}
 
-# The arguments for modules of torch.nn that require some, matching the samples of their ops.
+# The arguments of torch.nn modules that require some, which match the samples of their ops.
 _BUILT: dict[tuple[int, ...], str] = {
     (1,): """
         LogSoftmax ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
@@ -111,7 +111,7 @@ _BUILT: dict[tuple[int, ...], str] = {
 _MODULES: dict[str, tuple[object, ...]] = {
     f"torch.nn.{name}": build for build, names in _BUILT.items() for name in names.split()
 }
-# The arguments of such a module for one op, if they differ.
+# The arguments of such a module that differ for one op.
 _MODULES_OF: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
     **{(op, "torch.nn.Upsample"): (size, None, mode) for op, (_, size, mode) in _RESIZED.items()},
     ("kl_div", "torch.nn.KLDivLoss"): Arguments((), {"reduction": "batchmean"}),
@@ -127,7 +127,7 @@ def _of(shape: tuple[int, ...], *options: object, **named: object) -> Callable[[
     return lambda make: Arguments((make(*shape), *options), named)
 
 
-# The arguments of the names that do not use a sample of their op.
+# The arguments of names that do not use a sample of their op.
 ARGUMENTS: dict[tuple[str, str], Callable[[Make], tuple[object, ...] | Arguments]] = {
     **{
         (f"_upsample_{mode}2d_aa", "torch.nn.functional.interpolate"): _of((1, 1, 4, 4), 3, mode=mode, antialias=True)

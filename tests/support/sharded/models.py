@@ -9,19 +9,19 @@ from torch import Tensor, nn
 from tests.support.optimizers import parameters
 from tests.support.sharded.world import distributed, mesh, rank
 
-#: Placements and the shape of the mesh, in which 0 stands for the number of ranks.
+#: Placements, and the shape of the mesh, in which 0 is replaced by the number of ranks.
 PLACES: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("R0", 1, 0), ("01", 0, 1), ("1R", 0, 1))
 
 
 def placed(tensor: Tensor, text: str, *shape: int) -> Any:
-    """Return a DTensor of a tensor that all ranks have; "0R" splits its rows over the first mesh dimension."""
+    """Return a DTensor of a tensor that all ranks have. "0R" splits its rows over the first mesh dimension."""
     package = distributed.tensor
     placements = [package.Replicate() if letter == "R" else package.Shard(int(letter)) for letter in text]
     return package.distribute_tensor(tensor, mesh(*shape or (0,)), placements)
 
 
 def partial(share: Tensor) -> Any:
-    """Return a DTensor that is the sum of the ranks' tensors."""
+    """Return a DTensor whose value is the sum of the ranks' tensors."""
     return distributed.tensor.DTensor.from_local(share, mesh(0), [distributed.tensor.Partial()])
 
 
@@ -50,7 +50,7 @@ def give(params: list[Any], seed: int) -> None:
 
 
 def model(seed: int = 0) -> nn.Module:
-    """Return a fully sharded model. Its last bias has one element, so on a rank of a larger world it is empty."""
+    """Return a fully sharded model. Its last bias has one element, so some rank of a larger world has none of it."""
     torch.manual_seed(seed)
     layers = nn.Sequential(nn.Linear(8, 5), nn.LayerNorm(5), nn.Tanh(), nn.Linear(5, 1))
     for layer in (layers[0], layers[3], layers):
@@ -59,14 +59,14 @@ def model(seed: int = 0) -> nn.Module:
 
 
 def loss(layers: nn.Module, number: int) -> Tensor:
-    """Return the loss of a batch that differs between ranks."""
+    """Return the loss of a batch, which differs between ranks."""
     generator = torch.Generator().manual_seed(100 * number + rank())
     result: Tensor = layers(torch.randn(4, 8, generator=generator)).square().mean()
     return result
 
 
 def backward(layers: nn.Module, number: int = 0) -> Any:
-    """Return parameters with the gradients of a batch."""
+    """Run backward for a batch, and return the parameters."""
     loss(layers, number).backward()  # type: ignore[no-untyped-call]
     return layers.parameters()
 

@@ -1,4 +1,4 @@
-"""Worlds of torch.distributed: one with this process only, and one with this process and another."""
+"""Worlds of torch.distributed, with this process only, or with another process."""
 
 import datetime
 import functools
@@ -37,12 +37,12 @@ def size() -> int:
 
 @functools.cache
 def mesh(*shape: int) -> Any:
-    """Return a mesh of all ranks; a dimension of 0 has the size of the world."""
+    """Return a mesh of all ranks. A dimension of 0 has the size of the world."""
     return distributed.device_mesh.init_device_mesh("cpu", tuple(length or size() for length in shape))
 
 
 class Other:
-    """The other process of a world of two, which runs the given calls in order."""
+    """The other process of a world of two. It runs calls in order."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.support.sharded.world"]
@@ -53,20 +53,20 @@ class Other:
         self.process.stdin.flush()
 
     def error(self) -> str:
-        """Return the error of the last call, or nothing."""
+        """Return the error of the last call, or ""."""
         return str(pickle.load(self.process.stdout))
 
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # gloo prints to this descriptor
+    os.dup2(2, 1)  # gloo prints to descriptor 1.
     torch.set_num_threads(1)
     stdin: Any = sys.stdin.buffer
     while stdin.peek():
         function, arguments = pickle.load(stdin)
         try:
             error = str(function(**arguments) or "")
-        except BaseException:  # pytest.raises and others raise BaseException
+        except BaseException:  # pytest.raises may raise a BaseException.
             error = traceback.format_exc()
         pickle.dump(error, answers)
         answers.flush()

@@ -1,7 +1,7 @@
 """mimic: a device outside of PyTorch whose memory is CPU memory, and the module torch.mimic.
 
-Importing torch imports this module and calls `register` (setup.py); do not import the module first. PyTorch looks up
-the functions below in the module of a device. They are grouped by their caller.
+Importing torch imports this module and calls `register` (setup.py), so do not import this module before torch. PyTorch
+looks up the functions below in the module of a device. The groups are by caller.
 """
 
 import sys
@@ -31,7 +31,7 @@ def register() -> None:
 
 # --- the devices: torch.accelerator, torch.utils.checkpoint, FakeTensorMode ---
 
-_initialized = True  # torch.utils.checkpoint keeps the random state of initialized devices only
+_initialized = True  # torch.utils.checkpoint stores the random state of initialized devices only.
 device_count, current_device = _C.device_count, _C.current_device
 
 
@@ -58,7 +58,7 @@ def device(device: _Device) -> Iterator[None]:
 
 
 def synchronize(device: _Device = None) -> None:
-    """Return at once, because each op has run before its call returned."""
+    """Do nothing, because each op has run before its call returned."""
     _index(device)
 
 
@@ -101,9 +101,9 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16]
 
 
-# --- syncs: as in torch.cuda ---
+# --- syncs: like torch.cuda ---
 
 
 def set_sync_debug_mode(debug_mode: str) -> None:
-    """Choose the effect of a device sync: none by "default", or an "error"."""
+    """Set the effect of a device sync: "default" allows it, and "error" raises."""
     _C.raise_at_syncs({"default": False, "error": True}[debug_mode])

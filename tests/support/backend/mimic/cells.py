@@ -1,4 +1,4 @@
-"""The cells of LSTM and GRU as compositions of ops. PyTorch expects one op for each cell from a device."""
+"""The cells of LSTM and GRU as compositions of ops. PyTorch requires one op for each cell on a device."""
 
 import torch
 from torch import Tensor
