@@ -24,11 +24,11 @@ BUILT_IN = "built-in"
 _GOOD, _SKIP, _MOST = 0, 125, 127  # the exit statuses of `git bisect run`
 # Note [How likely is a wrong result?]
 # If a program fails at random, a run can give a wrong answer, and the search can find the wrong rules. A result is
-# right if a few answers are right: each set is bad by itself, the program is good without any one rule of a set, and
-# the fix is good. The search repeats the run behind each of these answers, and the runs of "good" and of "bad", until
-# each has given its answer n times. Assume that runs under good rules fail with a probability p. A wrong result needs n
-# false "bad" answers and n passes of "good". Its probability is p**n * (1 - p)**n, at most 1 / 4**n for every p. The
-# same bound applies if runs under bad rules pass by accident.
+# right if a few answers are right: each set alone is bad, and good without any one of its rules, and the fix is good.
+# The search repeats the runs of these answers, and the runs of "good" and of "bad", until each has given its answer n
+# times. Assume that runs under good rules fail with a probability p. A wrong result needs n false "bad" answers and n
+# passes of "good". Its probability is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound applies if runs
+# under bad rules pass by accident.
 _TIMES = 3
 _CHANCE = (
     f"Each answer behind this result was found {_TIMES} times, without a difference. If the program fails at "
@@ -40,8 +40,7 @@ class Run(NamedTuple):
     """One run of the program under some rules."""
 
     status: int
-    """0 for good; 125 if the run cannot be tested; any other status up to 127 for bad; 128 plus the number of the
-    signal that killed the run."""
+    """0 is good, 125 cannot be tested, any other status up to 127 is bad, and 128 + N was killed by signal N."""
     seconds: float
     message: str
     """How the run ended, with the end of its output."""
@@ -59,9 +58,9 @@ def bisect(
     """Find minimal sets of rules that make a program bad, and a fix.
 
     The program runs under mixes of a good and a bad policy. Each op, or with a model each op in each module, has its
-    rule from one of them. A set is minimal: the program is bad if only the rules of the set are as in `bad`, and good
-    if any one of these rules is as in `good`. The search ends when the program is good with the rules of all sets as
-    in `good` and all other rules as in `bad`. Each rule of the fix is needed.
+    rule from one of them. With only the rules of a set as in `bad`, the program is bad. The set is minimal: with any
+    one of its rules as in `good`, the program is good. The search ends when the program is good with the rules of all
+    sets as in `good` and all other rules as in `bad`. Each rule of the fix is needed.
 
     The first run is recorded, and the search begins with the recorded ops and modules. Three runs confirm each answer
     on which the result depends. Child processes that import polycast follow the policy of the process.
@@ -72,8 +71,8 @@ def bisect(
             models in the function.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which the program is bad.
-        repeat: The largest number of runs for an answer. A bad run is the last one. If a program fails in a share p of
-            its runs, bad rules count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
+        repeat: The largest number of runs for an answer. A bad run is the last one. Rules with which a share p of the
+            runs fails count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
         progress: A function that is called with a line of text after each run.
         model: The model that the program runs, directly or as copies. Each run assigns rules to its modules, as
             :func:`polycast.assign` does.

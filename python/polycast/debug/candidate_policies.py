@@ -73,7 +73,7 @@ class CandidatePolicies:
                 if call.origin.startswith("region: "):
                     self.regions[op] = call.rule
         self.seen = len(seen)
-        """The number of switches that are for recorded calls."""
+        """The number of switches of recorded calls."""
         every = (Switch(op, module) for op in self._rules for module in self._modules)
         self.switches = [*dict.fromkeys([*sorted(seen), *every])]
         """A switch for each op with different rules, in each module. The switches of recorded calls are first."""
