@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-# These functions undo a change. The last one must be called first.
+# These functions undo changes, and must be called in reverse order.
 Undo: TypeAlias = list[Callable[[], object]]
 
 
 def replace(owner: Any, name: str, value: object, undo: Undo) -> None:
-    """Replace an attribute, and add a function to ``undo`` that restores it unless it has been replaced again."""
+    """Replace an attribute, and add a function to ``undo`` that restores it if the value is still the new one."""
     original = vars(owner)[name]
 
     def restore() -> None:

@@ -17,7 +17,7 @@ NARROW = [
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < 2
 ]
 _SETS_DTYPE = ("fp32_set_opt_dtype", "fp32_append_dtype")
-Result = list[Tensor] | str  # the tensors that a call returns, or the message of its error
+Result = list[Tensor] | str  # a call returns tensors, or raises an error with this message
 
 
 def first_line(error: Exception) -> str:

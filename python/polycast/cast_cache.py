@@ -35,7 +35,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_NAMED = 8  # the largest number of tensors that a warning lists
+_NAMED = 8  # a warning lists at most this many tensors
 # FSDP changes the storage of parameters without incrementing their versions, so `keep` rejects its modules.
 _FSDP = "torch.distributed.fsdp"
 _FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
@@ -47,7 +47,7 @@ def keep(module: nn.Module) -> Handle:
 
     ``with polycast.cast_cache.keep(model)`` releases the casts at the end of the block.
 
-    Limits: a write that bypasses a tensor's version counter is not noticed. Call :func:`release` before a write:
+    Limits: polycast does not notice writes that bypass a tensor's version counter. Call :func:`release` before a write:
 
     - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a buffer or a raw pointer, or by
       another process that shares the memory;
@@ -57,7 +57,7 @@ def keep(module: nn.Module) -> Handle:
     - by a collective of ``torch.distributed`` (``broadcast``, ``all_reduce``, ``recv``, ``scatter``);
     - under ``torch.autograd._unsafe_preserve_version_counter``.
 
-    All other writes are noticed: in-place operations, steps of a ``torch.optim.Optimizer``, ``load_state_dict``,
+    polycast notices all other writes: in-place operations, steps of a ``torch.optim.Optimizer``, ``load_state_dict``,
     ``set_``, an assignment to ``.data`` (also ``w.data += 1``), and a change of dtype.
 
     All threads share kept casts, so a model that many threads run is cast once. Casts with autograd history are never
@@ -186,7 +186,7 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
 
 
 def follow_steps(module: ModuleType, undo: Undo) -> None:
-    """Register a hook that frees casts of parameters after each step. Free all casts, because steps may have run."""
+    """Register a hook that frees casts of parameters after each step. Free all casts now: steps may have run before."""
     _extension.clear_casts()
     hooks: dict[Any, Any] = module._global_optimizer_post_hooks
     undo.append(lambda: hooks.pop(__name__, None))

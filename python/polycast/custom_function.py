@@ -44,7 +44,7 @@ def custom_fwd(
 
     Args:
         fwd: The function to decorate. Omit it to write ``@custom_fwd(...)`` with arguments.
-        device_type: The device whose autocast state is used. The default is the device of the input tensors; an
+        device_type: The device whose autocast state is stored. The default is the device of the input tensors; an
             accelerator takes precedence over the CPU.
         cast_inputs: The dtype, or its name ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
             are cast in an enabled region. Forward and backward then run with autocast disabled. With None, neither the

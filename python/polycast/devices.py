@@ -33,7 +33,7 @@ class DeviceType:
     # Whether steps are skipped without a sync, by our kernels or PyTorch's fused ones. In torch 2.9 the fused kernels
     # of MPS ignore found_inf and grad_scale, and XPU's compute in float64, which some XPUs lack.
     skips_by_itself = False
-    has_float64 = False  # whether all devices of this type are known to have float64
+    has_float64 = False  # True means that all devices of this type have float64
     # Whether the backend is outside of PyTorch's repository. Its kernels are overridden only on request, after the
     # backend is loaded. If the backend has registered no fallback by then, polycast registers one.
     is_out_of_tree = False
@@ -66,7 +66,7 @@ class DeviceType:
 
 
 class Fused(DeviceType):
-    """A device type on which PyTorch's fused optimizers skip and unscale as documented."""
+    """A device type on which PyTorch's fused optimizers skip and unscale as PyTorch documents."""
 
     skips_by_itself = has_float64 = True
 
@@ -78,7 +78,7 @@ class OutOfTree(DeviceType):
 
 
 class PrivateUse1(OutOfTree):
-    """The out-of-tree backend that this process registered for PrivateUse1. The policy may list its name."""
+    """The out-of-tree backend that this process registered for PrivateUse1. policy.yaml may list the backend's name."""
 
     @property
     def rules(self) -> str:
@@ -100,7 +100,7 @@ class XLA(DeviceType):
             return "xla"
         from torch_xla import runtime
 
-        # The other types are TPU, Neuron and the CPU.
+        # The other types of hardware are TPU, Neuron and the CPU.
         return "xla_gpu" if runtime.device_type() in ("CUDA", "ROCM", "GPU") else "xla"
 
     @property
@@ -248,7 +248,7 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
 
 
 def random_state() -> Callable[[], None]:
-    """Return a function that restores the present states of the generators of the CPU, XLA and the accelerator."""
+    """Return a function that restores the present states of the random generators of the CPU, XLA and accelerator."""
     states: list[Callable[[], object]] = [partial(torch.set_rng_state, torch.get_rng_state())]
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     module: Any = None if accelerator is None else getattr(torch, accelerator.type, None)

@@ -76,8 +76,8 @@ class _Tag(str):
 def _mark_caches(config: Any, undo: Undo) -> None:
     """Add the installed devices to the keys of on-disk caches.
 
-    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change its default. A tag that
-    the user has set takes precedence over the default, so we change this tag as well.
+    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the option's default. A
+    tag that the user has set takes precedence over the default, so we change this tag as well.
     """
     option = config._config["cache_key_tag"]
     default, own = vars(option).get("env_value_default"), config.cache_key_tag
@@ -96,7 +96,7 @@ def _mark_caches(config: Any, undo: Undo) -> None:
         config.cache_key_tag = _Tag(f"{own} {ours}".lstrip())
 
 
-# These functions change modules of PyTorch. Before a change, each adds the function that undoes it.
+# Each function changes a module of PyTorch, after it has added a function that undoes the change.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
@@ -151,8 +151,8 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
 
     Args:
         devices: Device types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that torch_xla
-            runs on. An out-of-tree backend has the name that it registered. The default is every device that PyTorch
-            itself supports, and XLA once torch_xla is imported.
+            runs on. For an out-of-tree backend, pass the name that it registered. The default is every device that
+            PyTorch itself supports, and XLA once torch_xla is imported.
         like: "cuda" overrides the autocast kernels that an out-of-tree backend has registered, if policy.yaml does not
             list the backend. By default such kernels are not replaced, and a warning is issued. A backend that has
             registered none gets cuda's rules in any case.
@@ -253,7 +253,7 @@ def follow_hardware(device: str) -> None:
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Return a context manager for a change of the kernels. At its end, the other changes are made or undone."""
+    """Return a context manager for a change of the kernels. At its end we make or undo the other changes of PyTorch."""
     for name in CHANGES:
         if _is_importing(name):
             import_module(name)  # this waits for the thread that imports the module

@@ -4,7 +4,7 @@ from functools import cache
 from threading import Thread
 
 import torch
-from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class, even if `torch.autocast` is replaced
+from torch.amp.autocast_mode import autocast as StockAutocast  # `torch.autocast` may have been replaced
 
 from polycast import devices, installation
 from polycast._dtypes import dtype_of

@@ -29,7 +29,7 @@ __all__ = [
     "FakeTensor",  # The debug tools omit calls on fake tensors, and samples can be fake tensors.
     "OpOverload",  # Policies accept an op from torch.ops, and the debug tools distinguish it from a higher-order op.
     "OpOverloadPacket",
-    "OptState",  # The stages of an optimizer between two updates, which PyTorch's GradScaler checks.
+    "OptState",  # PyTorch's GradScaler checks these stages of an optimizer between two updates.
     "TorchDispatchMode",  # compare sees the ops that draw random numbers.
     "tree_leaves",  # The debug tools find the tensors in the arguments of an op.
     "tree_map_only",  # custom_fwd casts the tensors in its arguments.
@@ -75,7 +75,7 @@ global_pre_hooks, global_post_hooks = _optimizer._global_optimizer_pre_hooks, _o
 # This function runs a non-reentrant checkpoint. We replace the first name that exists, because since 2.15 the second
 # function calls the first. Without the replacement, a rerun forward would lose the policies of its first run.
 CHECKPOINTS_WITHOUT_REENTRANT = (
-    "_checkpoint_without_reentrant_generator_impl",  # 2.15
+    "_checkpoint_without_reentrant_generator_impl",  # torch 2.15 added this function
     "_checkpoint_without_reentrant_generator",
 )
 

@@ -26,7 +26,7 @@ from polycast.policy.rules import BUILT_IN, Rule
 from polycast.scope import process
 
 PASSED, FAILED, UNCHECKED = "passed", "failed", "not checked"
-_ALLOWED = 1.05  # the maximum mean error, relative to the error of torch.optim
+_ALLOWED = 1.05  # our mean error may be this many times torch.optim's
 DESCRIPTIONS = {
     "rules": "each op returns the bits that it returns if its inputs are cast by hand",
     "steps": f"a skipped step changes nothing; the mean absolute error of the parameters against float64 is at most "
@@ -39,7 +39,7 @@ _STEPS, _CLIPPED, _MAX_NORM = 24, 12, 30.0
 # In each skipped step, the gradient with this index has this value as its last element.
 _SKIPPED = {1: (1, math.nan), 6: (-1, math.inf), 9: (0, -math.inf)}
 OPTIMIZERS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "Adam": {}, "AdamW": {}}
-Found = tuple[str, str]  # the outcome and the finding of a check
+Found = tuple[str, str]  # a check returns its outcome and its finding
 Checks = Iterator[tuple[str, Callable[[], Found]]]
 
 

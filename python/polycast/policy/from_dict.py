@@ -110,7 +110,7 @@ class _Reader:
         return found
 
     def by_device(self, value: object, path: str) -> list[Cell | None]:
-        """Return the cell of each device, from a category, a dtype or a mapping of devices."""
+        """Return the cell of each device, from a category, a dtype or a mapping from devices."""
         if not isinstance(value, Mapping):
             return [self.cast(value, path)] * len(DEVICES_LIKE)
         named: dict[str, Cell | None] = {}

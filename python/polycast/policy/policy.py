@@ -40,7 +40,7 @@ __all__ = ["Policy", "PolicyError", "Rule"]
 
 PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None"
 
-# This has all policies by id. Equal policies are listed separately, because one of them may be freed first.
+# This maps ids to all policies. Equal policies are separate, because one of them may be freed first.
 _made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
 
 
@@ -56,8 +56,8 @@ class Policy(Mapping[str, Casts]):
     ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. If a module or function runs several ops,
     its rule applies to each of these ops, wherever the op is called. Use :func:`polycast.assign` for rules of modules.
 
-    A rule covers the functional overloads of an op that accept tensors and that its category can cast. A rule for an
-    overload overrides a rule for its op. The key "*" is for every op that the built-in policy lists on any device,
+    A rule covers each functional overload of its op that accepts tensors and that the category can cast. A rule for an
+    overload overrides a rule for the op. The key "*" is for every op that the built-in policy lists on any device,
     except on devices where the built-in policy bans the op or runs PyTorch's own kernel. Every other key overrides "*".
 
     The value of a rule is one of these:
@@ -169,7 +169,7 @@ class Policy(Mapping[str, Casts]):
 
     @property
     def digest(self) -> str:
-        """The rules as 16 hexadecimal digits, the same in every process."""
+        """A digest of the rules: 16 hexadecimal digits that are the same in every process."""
         return self._digest
 
     @property
@@ -244,11 +244,11 @@ class Policy(Mapping[str, Casts]):
             other: The other policy, in any form that :class:`Policy` accepts; None for the built-in policy.
 
         Returns:
-            A table with the known reasons, or "" if both have the same rules.
+            A table with the known reasons, or "" if both policies have the same rules.
 
         Raises:
-            ValueError: As for :class:`Policy`.
-            TypeError: As for :class:`Policy`.
+            ValueError: If :class:`Policy` raises it.
+            TypeError: If :class:`Policy` raises it.
 
         Example:
             >>> import polycast

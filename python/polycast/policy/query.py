@@ -176,8 +176,8 @@ def resolved(policy: PolicyLike = None, *, device: str | torch.device) -> Rules:
         the policy.
 
     Raises:
-        ValueError: If the device is unknown, or as for :class:`polycast.Policy`.
-        TypeError: If the device has another type, or as for :class:`polycast.Policy`.
+        ValueError: If the device is unknown, or :class:`polycast.Policy` raises it.
+        TypeError: If the device has another type, or :class:`polycast.Policy` raises it.
 
     Example:
         >>> import polycast

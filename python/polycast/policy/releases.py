@@ -14,7 +14,7 @@ from polycast.policy.categories import STOCK, UNLISTED
 from polycast.policy.rules import ATEN, BY_OVERLOAD, Cell, Rows, exact_key, qualified, split_overload
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
-INSTALLED = (_MAJOR, _MINOR)  # the installed PyTorch
+INSTALLED = (_MAJOR, _MINOR)
 RECORDED = Path(__file__).with_name("releases.yaml")
 ABSENT = "absent"
 _NAME = re.compile(r"(torch[-_ ]?)?\d[\w.+]*(?<!\.yaml)(?<!\.yml)", re.ASCII | re.IGNORECASE)

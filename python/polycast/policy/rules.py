@@ -7,9 +7,9 @@ from polycast._extension import DEVICES_LIKE, built_in_rules, obstacles, overloa
 from polycast._text_table import lines_of
 
 ATEN = "aten::"
-EVERY = "*"  # the key for every op that the built-in policy lists
+EVERY = "*"  # this key is for every op that the built-in policy lists
 DEFAULT = "default"  # PyTorch calls this overload ""
-Key = tuple[str, str]  # the name of an overload, and a device
+Key = tuple[str, str]  # a key has the name of an overload, and a device
 T = TypeVar("T")
 
 
@@ -57,11 +57,11 @@ class Cell(NamedTuple):
 Row: TypeAlias = tuple[Cell | None, ...]
 # A key is an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest applies.
 Rows: TypeAlias = dict[str, Row]
-Casts: TypeAlias = str | dict[str, str]  # the value of an op in a dict of rules
+Casts: TypeAlias = str | dict[str, str]  # an op has such a value in a dict of rules
 
 
 def overlaid(under: Row | None, over: Row) -> Row:
-    """Merge two rows. The cells of `over` override those of `under`."""
+    """Merge two rows. The cells of `over` override the cells of `under`."""
     return over if under is None else tuple(high or low for low, high in zip(under, over, strict=True))
 
 

@@ -51,8 +51,8 @@ class GradScaler(TorchGradScaler):
         skip_on_host: Whether to read ``found_inf`` once in each step, and to skip without a call of ``optimizer.step``.
             Set it for trainers that check whether ``optimizer.step`` was called.
         process_group: The ranks that skip steps together. Pass it for shards that are not DTensors, and for the stages
-            of a pipeline, where by default each rank skips on its own, as in PyTorch. The ranks of DTensors skip
-            together without it, and for the shards of FSDP1 the default is all ranks.
+            of a pipeline, where each rank otherwise skips on its own. The ranks of DTensors skip together in any case,
+            and for the shards of FSDP1 the default is all ranks.
 
     Raises:
         ValueError: If ``init_scale`` is not finite or not within the bounds, or PyTorch has no such device.
@@ -74,7 +74,7 @@ class GradScaler(TorchGradScaler):
     """
 
     _scale: Tensor | None = None
-    _states: dict[int, OptimizerState]  # by the id of the optimizer, because optimizers may define equality
+    _states: dict[int, OptimizerState]  # the keys are ids, because optimizers may define equality
 
     @disabled
     def __init__(
@@ -150,8 +150,8 @@ class GradScaler(TorchGradScaler):
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step an optimizer, unless one of its gradients is non-finite.
 
-        Sync-free optimizers, and PyTorch's fused ones, skip on the device. For any other optimizer, ``found_inf`` is
-        read once.
+        Sync-free optimizers, and PyTorch's fused ones, skip on the device. For any other optimizer, the scaler reads
+        ``found_inf`` once.
 
         A sync-free optimizer unscales and clips while it reads the gradients, so ``.grad`` remains scaled. PyTorch's
         fused optimizers unscale by themselves unless you clip. For other optimizers ``.grad`` is first unscaled and
@@ -256,7 +256,7 @@ class GradScaler(TorchGradScaler):
         """Return the names of the parameters whose gradients were non-finite in the last check. This syncs.
 
         If the optimizer has no names of parameters, a name has the form "param_groups[0]['params'][3]". Each rank
-        returns only the parameters of which its own gradients or shards are non-finite.
+        returns only parameters whose gradients or shards on this rank were non-finite.
         """
         state = self._states.get(id(unwrapped(optimizer)))
         return state.non_finite(optimizer.param_groups) if state else []
@@ -308,7 +308,7 @@ class GradScaler(TorchGradScaler):
         state, of_torch = states[key], self._per_optimizer_states[key]
         if inner is not optimizer:
             self._per_optimizer_states[id(optimizer)] = of_torch  # PyTorch looks up the state by the wrapper.
-        if state.of_torch is not of_torch:  # the first call of this iteration
+        if state.of_torch is not of_torch:  # this is the first call of the iteration
             state.of_torch, state.clip_coef, state.meshes = of_torch, None, {}
         return state, scale
 

@@ -15,7 +15,7 @@ from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import Group, name_of
 from polycast.torch_internals import global_post_hooks, global_pre_hooks
 
-# Modules of PyTorch that wrap a step and do not use gradients: one calls hooks, the other counts steps.
+# These modules of PyTorch wrap a step and do not use gradients: one calls hooks, the other counts steps.
 _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
 
 
@@ -28,7 +28,7 @@ class OptimizerState:
     was_skipped: Tensor  # whether the last step was skipped: a float32 element on the device of the scale
     skip_count: Tensor
     checks: Sequence[GradientCheck] = ()  # the results of the last check
-    # The state of this iteration.
+    # The following fields are the state of this iteration.
     of_torch: dict[str, Any] = field(default_factory=dict)  # the stage, and found_inf of each device
     meshes: Meshes = field(default_factory=dict)  # the ranks of each mesh agree on found_inf
     clip_coef: Tensor | None = None  # the factor by which the step multiplies the gradients

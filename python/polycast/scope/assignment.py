@@ -22,7 +22,7 @@ from polycast.torch_internals import disabled
 
 
 class Assignments(dict[str, Policy]):
-    """A mapping from the names of modules with rules of their own to their policies, which prints as a table."""
+    """The policies of the modules that have rules of their own, by the names of the modules. They print as a table."""
 
     def __str__(self) -> str:
         if not self:
@@ -65,7 +65,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     - "re:" and a regular expression for whole names, such as "re:.*\\.norm\\d",
     - a module class, for instances of it and of its subclasses.
 
-    The first two override the other three. Within each of these two kinds, the last key that matches a module applies.
+    Names and modules override the other keys. Within each of these two groups, the last key that matches applies.
     A value is a policy in any form that :class:`polycast.Policy` accepts, or None, which removes rules. In a file, keys
     are strings. Rules that are neither a mapping nor a file apply to the model itself.
 
@@ -79,8 +79,8 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         rules: The rules by module, a file with them, or the rules of the model itself.
 
     Returns:
-        A mapping from the names of the modules that were assigned rules to their policies, which prints as a table. The
-        mapping is a handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules.
+        A mapping from the name of each module with new rules to its policy, which prints as a table. The mapping is a
+        handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules.
 
     Raises:
         PolicyError: If a key matches no module, a module is never called, or :class:`polycast.Policy` raises for a
@@ -187,7 +187,7 @@ def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy 
 
 
 def assigned(model: nn.Module) -> Assignments:
-    """Return a mapping from the names of a model's modules that have rules of their own to their policies.
+    """Return the policies of the modules that have rules of their own, by the names of the modules.
 
     Raises:
         TypeError: If the model is not a module.

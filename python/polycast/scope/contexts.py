@@ -6,7 +6,7 @@ from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
-from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class, even if `torch.autocast` is replaced
+from torch.amp.autocast_mode import autocast as StockAutocast  # `torch.autocast` may have been replaced
 
 from polycast._dtypes import dtype_of
 from polycast._extension import enter_owner, enter_region, leave_owner, leave_scope, region_guard

@@ -5,8 +5,8 @@ Hooks of the module would miss direct calls of ``forward``, and PyTorch runs no 
 rules would remain active. A subclass for the module would change its type. Therefore the module itself gets
 attributes: the policy, and a ``forward`` that enters the policy and calls the ``forward`` of the class. They are in the
 module's ``__dict__``, so copies and pickles contain them. In a deep copy they are bound to the copy. Another attribute
-binds them to the replicas of nn.DataParallel. A pre-hook that does nothing prevents nn.TransformerEncoderLayer from
-running its fused operator, which calls no module of the layer.
+binds ``forward`` to the replicas of nn.DataParallel. A pre-hook that does nothing prevents nn.TransformerEncoderLayer
+from running its fused operator, which calls no module of the layer.
 """
 
 from collections.abc import Callable

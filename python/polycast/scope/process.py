@@ -51,7 +51,7 @@ def use(policy: PolicyLike) -> Used:
     Raises:
         PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
         TypeError: If the argument has another type.
-        ValueError: If the policy names an operator that has an autocast kernel of its own.
+        ValueError: If the policy has a rule for an operator whose library has registered an autocast kernel.
 
     Example:
         >>> import torch, polycast

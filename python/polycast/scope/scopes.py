@@ -28,7 +28,7 @@ from polycast.torch_internals import constant, dynamo_translator, inlined
 R = TypeVar("R")
 # Compiled code identifies a scope by its id. None is the scope without a policy.
 Held: TypeAlias = PolicyScope | int | None
-OVER, MODULE, REGION = range(3)  # in the order of Layer in policy_scope.h
+OVER, MODULE, REGION = range(3)  # Layer in policy_scope.h has this order
 
 
 def held() -> Held:

@@ -21,7 +21,7 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         amsgrad: Whether to divide by the largest running average so far of the squared gradient.
         maximize: Whether to maximize the objective.
         state_dtype: The dtype of the running averages. None selects the dtype of each parameter, as in torch.optim.
-            Float16 parameters require torch.float32, because the squares of their gradients underflow in float16.
+            Float16 parameters require another dtype, because the squares of their gradients underflow in float16.
         foreach, capturable, fused: Accepted and stored in the groups, without an effect: there is one implementation,
             which is fused and does not sync.
         differentiable: Must be False, because autograd does not record the step.

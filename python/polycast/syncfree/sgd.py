@@ -16,8 +16,8 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         params: Parameters, parameter groups, or named parameters.
         lr: The learning rate: a float, or a tensor with one element on the CPU or on the device of the parameters.
         momentum: The factor of the momentum buffer, which starts at zero: a first gradient of -0 becomes +0 in it.
-        dampening: The part of each gradient, after the first one, that does not enter the buffer. If it is not 0, the
-            step of ``torch.optim`` runs, after one sync.
+        dampening: The part of each gradient, after the first one, that does not enter the buffer. If neither dampening
+            nor momentum is 0, the step of ``torch.optim`` runs, after one sync.
         weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
         nesterov: Whether to use Nesterov momentum.
         maximize: Whether to maximize the objective.

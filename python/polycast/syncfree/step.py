@@ -30,7 +30,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     """An optimizer whose step gathers its tensors and calls an operator."""
 
     _operator: ClassVar[Operator]
-    _stock: ClassVar[Any]  # the class of torch.optim for all other steps
+    _stock: ClassVar[Any]  # this class of torch.optim runs all other steps
     #: The names of the state with the shape of its parameter, and of the state that PyTorch requires.
     _average_names: ClassVar[tuple[str, ...]]
     _required_names: ClassVar[tuple[str, ...]] = ()
@@ -247,7 +247,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                 if name == "step":
                     state[name] = torch.as_tensor(state[name], dtype=torch.float32, device=_place_of_step(param))
                 elif name in self._average_names and value is None:
-                    del state[name]  # a momentum buffer that no step has written
+                    del state[name]  # no step has written this momentum buffer
                 elif name in self._average_names and self.state_dtype is not None:
                     state[name] = value.to(param.device, kept, copy=True)
                     converted |= {value.dtype} - {kept}

@@ -11,8 +11,8 @@ from polycast._extension import check_arguments
 from polycast.torch_internals import DisableTorchFunction, DispatchKey, DispatchKeySet
 
 Group: TypeAlias = dict[str, Any]
-Operator: TypeAlias = Any  # a torch._ops.OpOverload
-Arguments: TypeAlias = dict[str, Any]  # the arguments of an operator after its lists
+Operator: TypeAlias = Any  # this is a torch._ops.OpOverload
+Arguments: TypeAlias = dict[str, Any]  # an operator has these arguments after its lists
 
 NOTHING: Arguments = {}
 # These arguments of the operators are tensors of one element.
