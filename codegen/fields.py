@@ -84,7 +84,7 @@ class Reader:
         unknown = [key for key, _ in node.value if key.value not in known]
         for key in unknown:
             remedy = did_you_mean(key.value, known)
-            if not _IDENTIFIER.fullmatch(key.value):  # as in {note: Yes, we do.}
+            if not _IDENTIFIER.fullmatch(key.value):  # for example, in {note: Yes, we do.}
                 remedy = "if it continues the string before the comma, put the whole string in quotes"
             self.report(key, f"unknown key '{key.value}' of {what}", remedy)
         missing = [name for name in required if name not in found]

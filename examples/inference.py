@@ -13,7 +13,7 @@ with torch.no_grad():
     wanted = model(x)
 
 for dtype in (torch.bfloat16, torch.float16):
-    # The cache is disabled, as PyTorch's documentation does, because tracing would record a cached cast as a constant.
+    # We disable the cache, as PyTorch's documentation does, because tracing would record a cached cast as a constant.
     with torch.no_grad(), polycast.autocast("cpu", dtype, cache_enabled=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit")
         y = model(x)

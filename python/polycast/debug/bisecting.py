@@ -71,8 +71,8 @@ def bisect(
             models in the function.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which the program is bad.
-        repeat: The largest number of runs for an answer. A bad run is the last one. Rules with which a share p of the
-            runs fails count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
+        repeat: The largest number of runs for an answer. A bad run is the last one. Rules that fail in a share p of
+            runs count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
         progress: A function that is called with a line of text after each run.
         model: The model that the program runs, directly or as copies. Each run assigns rules to its modules, as
             :func:`polycast.assign` does.

@@ -16,8 +16,8 @@ class Culprit(NamedTuple):
 
     op: str
     module: str
-    """The module that calls the op, by its name in the model: "encoder.0"; "" for the model itself, for calls outside
-    of it, and if no model was given."""
+    """The name of the module that calls the op, such as "encoder.0"; "" for the model itself, for calls outside of it,
+    and without a model."""
     good: str
     """The category in "good"."""
     bad: str

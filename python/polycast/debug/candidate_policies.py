@@ -1,4 +1,4 @@
-"""The candidate policies between two policies: each op, in each module, has the rule of one of them."""
+"""The candidate policies that mix two policies: each op, in each module, has the rule of one of them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -38,7 +38,7 @@ class Switch(NamedTuple):
 
 
 class CandidatePolicies:
-    """The candidates between two policies.
+    """The candidates that mix two policies.
 
     Args:
         good: One policy.

@@ -26,7 +26,7 @@ _MOVERS = (
     "::stack",
     "::pad",
 )
-_SAME = 0.05  # a smaller relative difference of results is the rounding of the lower precision
+_SAME = 0.05  # a smaller relative difference of results counts as rounding
 _MOST = 8  # the most calls that are checked in a step
 
 

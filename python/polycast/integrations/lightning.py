@@ -20,7 +20,7 @@ MixedPrecision: Any = import_module(f"{_LIGHTNING}.plugins.precision").MixedPrec
 class Precision(MixedPrecision):  # type: ignore[misc]
     """A precision plugin with our scaler and regions: ``Trainer(plugins=Precision("16-mixed", "cpu"))``.
 
-    With ``gradient_clip_val``, a sync-free optimizer clips inside its step and does not write the gradients.
+    With ``gradient_clip_val``, a sync-free optimizer clips inside its step, which does not change the gradients.
     Lightning's own plugin raises for optimizers that unscale in their step. ``on_before_optimizer_step`` receives
     gradients that are unscaled and not clipped, as Lightning documents.
 
