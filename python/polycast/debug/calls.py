@@ -82,7 +82,7 @@ class Call:
 
     @property
     def op(self) -> str:
-        """The op, such as "linear" or "fill_.Scalar"."""
+        """The op, such as "linear" or "pow.Scalar"."""
         return self.site.op
 
     @property
