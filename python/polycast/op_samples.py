@@ -19,7 +19,7 @@ class Make:
     """A maker of sample tensors on `device`, from a fixed seed: two makers make tensors with equal values.
 
     Its floating-point tensors have the given dtypes alternately; the default is float32. Values are drawn in float32 on
-    the CPU, then cast and moved, so they differ between dtypes by one rounding and are the same on all devices.
+    the CPU, then cast and moved. They differ between dtypes by one rounding, and are the same on all devices.
     """
 
     def __init__(self, device: str, *dtypes: torch.dtype) -> None:

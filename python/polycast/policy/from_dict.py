@@ -155,7 +155,7 @@ class _Reader:
         return None
 
     def castable(self, targets: tuple[str, ...], row: list[Cell | None], named: list[Any]) -> list[tuple[str, Row]]:
-        """Return the row of each target without the cells that none of its overloads can have.
+        """Return the row of each target without the cells that no overload of the target can have.
 
         Report a category that fits no target, either on all devices or on a device that is a key of the value.
         """

@@ -50,15 +50,15 @@ class Policy(Mapping[str, Casts]):
     Policies with the same rules are equal. A policy is a mapping with the keys and the values of :attr:`rules`.
     ``one | other`` merges two policies. The rules of ``other`` override the rules of ``one``.
 
-    The key of a rule is the name of an ATen op ("layer_norm") or of an overload ("pow.Tensor_Scalar"), a public name
-    ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss"), or the name of a custom operator
-    ("mylib::attention"), whose library must be imported first. The key may also be the function or class itself:
-    ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. If a module or function runs several ops,
-    its rule applies to each of these ops, wherever the op is called. Use :func:`polycast.assign` for rules of modules.
+    The key of a rule is the name of an ATen op ("layer_norm"), of an overload ("pow.Tensor_Scalar"), or of a custom
+    operator ("mylib::attention"), whose library must be imported first. The key may also be a public name
+    ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss"), or the function or class itself: ``torch.softmax``,
+    ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. If a module or function runs several ops, its rule applies to
+    each of these ops, wherever the op is called. Use :func:`polycast.assign` for rules of modules.
 
     A rule covers each functional overload of its op that accepts tensors and that the category can cast. A rule for an
-    overload overrides a rule for the op. The key "*" is for every op that the built-in policy lists on any device,
-    except on devices where the built-in policy bans the op or runs PyTorch's own kernel. Every other key overrides "*".
+    overload overrides a rule for the op. The key "*" is for every op that the built-in policy lists on any device. It
+    does not apply where the built-in policy bans the op or runs PyTorch's own kernel. Every other key overrides "*".
 
     The value of a rule is one of these:
 

@@ -85,8 +85,8 @@ def rows_of(release: Release) -> Rows:
     """Return rows for the overloads whose category in a release differs from policy.yaml.
 
     Overloads that the installed PyTorch does not have are omitted. The category of policy.yaml applies if the release
-    does not have the overload or uses the category "stock", or if it has no record of the device. A device without a
-    record has a cell only if a related device by `like` has one, because it would otherwise inherit that cell.
+    lacks the overload, has the category "stock", or has no record of the device. A device without a record has a cell
+    only if a related device by `like` has one, because the device would otherwise inherit that cell.
     """
     rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):

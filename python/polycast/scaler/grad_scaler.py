@@ -32,9 +32,9 @@ class GradScaler(TorchGradScaler):
     With an optimizer of :mod:`polycast.syncfree`, one pass checks the gradients, and the step unscales, clips and skips
     on the device.
 
-    ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients, and ``update`` sets the scale. If they found a
-    non-finite gradient since the last ``update``, it multiplies the scale by ``backoff_factor``, down to ``min_scale``.
-    After ``growth_interval`` consecutive updates without non-finite gradients, ``update`` multiplies the scale by
+    ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients, and ``update`` sets the scale. If a check since
+    the last update found a non-finite gradient, ``update`` multiplies the scale by ``backoff_factor``, down to
+    ``min_scale``. After ``growth_interval`` consecutive updates without one, ``update`` multiplies the scale by
     ``growth_factor``, up to ``max_scale``, and never to infinity. Call ``update`` also after a batch that you skip.
 
     Args:
@@ -115,7 +115,7 @@ class GradScaler(TorchGradScaler):
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Clip the total norm of an optimizer's gradients in its next step, and return the norm.
 
-        This method does not change ``.grad``, hence the name without an underscore: one pass computes the norm and
+        This method does not change ``.grad``, hence the name without an underscore. One pass computes the norm and
         checks the gradients, and ``step`` clips them. Call this method once before each step, before or after
         ``unscale_``. A disabled scaler calls ``torch.nn.utils.clip_grad_norm_``, which clips in place.
 
@@ -131,7 +131,7 @@ class GradScaler(TorchGradScaler):
         Raises:
             ValueError: If ``norm_type`` or ``max_norm`` is not positive.
             RuntimeError: If this method was called or the optimizer was stepped since the last ``update``, or if the
-                scaler has a ``process_group``, because the scaler does not know which gradients the ranks share.
+                scaler has a ``process_group``.
         """
         if not hasattr(optimizer, "param_groups"):
             kind = type(optimizer).__name__

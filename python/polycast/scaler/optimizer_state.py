@@ -150,8 +150,8 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
     """Return whether to unscale and clip gradients in place before ``optimizer.step(closure)``.
 
     The fused steps of PyTorch unscale and do not clip. A step of polycast.syncfree unscales and clips while it reads
-    the gradients, so ``.grad`` remains scaled. Other code that runs within the step (of a subclass, a wrapper, a step
-    hook or a closure) must see the gradients that it would see with PyTorch's scaler.
+    the gradients, so ``.grad`` remains scaled. Other code within the step (of a subclass, a wrapper, a step hook or a
+    closure) must see the gradients that PyTorch's scaler would show it.
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return is_clipped

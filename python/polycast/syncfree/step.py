@@ -82,10 +82,10 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda: they apply
         ``grad_scale`` and ``clip_coef`` to the gradients as well, as ``torch.optim`` does with ``fused=True``.
 
-        The step of ``torch.optim`` runs, after one sync to read ``found_inf``, for a group with sparse or complex
-        tensors, tensor subclasses other than DTensors, tensors on several devices, or parameters that share memory or
-        appear twice. It also runs for SGD with dampening, and on devices whose fused kernels do not skip, such as mps
-        and xpu.
+        For some groups the step of ``torch.optim`` runs, after one sync to read ``found_inf``: groups with sparse or
+        complex tensors, tensor subclasses other than DTensors, tensors on several devices, or parameters that share
+        memory or appear twice. That step also runs for SGD with dampening, and on devices whose fused kernels do not
+        skip, such as mps and xpu.
 
         Args:
             closure: A function that computes the loss and the gradients again, and returns the loss.
