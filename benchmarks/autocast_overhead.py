@@ -1,4 +1,4 @@
-"""The overhead of polycast's autocast kernels and regions compared with PyTorch's, of policies, and of the import.
+"""The overhead of polycast's autocast kernels and regions compared with PyTorch's, and of policies and the import.
 
 benchmarks/side_by_side.py has the method. If the control is not near 1, the machine was too busy.
 
@@ -23,9 +23,9 @@ from benchmarks.side_by_side import Measure, Record, interleave, looped, machine
 LOOP_SECONDS = 2e-3
 RATIO_TARGET = 1.05
 REGION_TARGET = 1.5
-IMPORT_TARGET = 0.3  # seconds
+IMPORT_TARGET = 0.3  # In seconds.
 
-# Statements on tiny CPU tensors inside one long autocast region, or outside of any as the control.
+# Statements on tiny CPU tensors inside one long autocast region, or outside of regions for the control.
 CASES = {
     "no region (control)": "torch.mm(low, low)",
     "mm: nothing to cast": "torch.mm(low, low)",
@@ -34,9 +34,9 @@ CASES = {
     "cat: promote": "torch.cat(mixed)",
     "mse_loss: to float32": "torch.nn.functional.mse_loss(low, low)",
 }
-# The statement, the op that the policy names, the nanoseconds that the policy may add to a call, and whether the
-# baseline is in a region. While any policy names an op that the built-in rules omit, the op has a kernel in every
-# region. So its baseline runs outside of regions, where the op takes the path of a PyTorch region.
+# The statement, the op in the policy, the nanoseconds that the policy may add to a call, and whether the baseline is in
+# a region. A policy's rule for an unlisted op adds a kernel in every region. The baseline of such an op therefore runs
+# outside of regions, where the op has no kernel, like in a PyTorch region.
 POLICY_CASES = {
     "mm: a rule of its own": ("torch.mm(low, low)", "mm", 50, True),
     "mm: another op's rule": ("torch.mm(low, low)", "softmax", 50, True),
@@ -47,7 +47,7 @@ POLICY_CASES = {
 def tensors() -> dict[str, object]:
     """Return the tensors of the cases.
 
-    The weight is a leaf, so its cast is shared. ``full`` is not a leaf, so it is cast each time.
+    The weight is a leaf, so its cast is shared. ``full`` is not a leaf, so each call casts it.
     """
     weight = torch.rand(8, 8, requires_grad=True)
     full, low = weight * 1, torch.rand(8, 8, dtype=torch.bfloat16)
@@ -57,7 +57,7 @@ def tensors() -> dict[str, object]:
 def loops(
     statement: str, named: dict[str, object], regions: Mapping[str, Callable[[], AbstractContextManager[Any]]]
 ) -> dict[str, Measure]:
-    """Return the statement in each of the regions, in loops of about LOOP_SECONDS."""
+    """Return measurements of a statement in each of the regions, in loops of about LOOP_SECONDS."""
     timer = Timer(statement, globals=named)
 
     def loop(region: Callable[[], AbstractContextManager[Any]], number: int) -> float:
@@ -69,7 +69,7 @@ def loops(
 
 
 def kernels(case: str, named: dict[str, object]) -> dict[str, Measure]:
-    """Return a case under PyTorch's kernels and under polycast's."""
+    """Return measurements of a case with PyTorch's kernels and with polycast's kernels."""
 
     def region(switch: Callable[..., object]) -> AbstractContextManager[Any]:
         switch("cpu")
@@ -80,7 +80,7 @@ def kernels(case: str, named: dict[str, object]) -> dict[str, Measure]:
 
 
 def policies(case: str, named: dict[str, object]) -> dict[str, Measure]:
-    """Return a case without a policy and under the rule."""
+    """Return measurements of a case without a policy and with its policy."""
     statement, op, _, is_in_region = POLICY_CASES[case]
     policy = polycast.Policy({op: "lower_precision_fp"})
     none = partial(polycast.autocast, "cpu", enabled=is_in_region)
@@ -88,7 +88,7 @@ def policies(case: str, named: dict[str, object]) -> dict[str, Measure]:
 
 
 def regions() -> dict[str, Measure]:
-    """Return how long PyTorch and polycast take to make, enter and leave a region."""
+    """Return measurements of creating, entering and leaving a region of PyTorch and of polycast."""
 
     def loop(package: Any, number: int) -> float:
         return Timer("with package.autocast('cpu'): pass", globals={"package": package}).timeit(number) / number
@@ -98,7 +98,7 @@ def regions() -> dict[str, Measure]:
 
 
 def import_seconds(package: str) -> float:
-    """Return how long a fresh interpreter takes to import the package."""
+    """Return the seconds that a new interpreter needs to import the package."""
     program = f"from time import perf_counter as now; start = now(); import {package}; print(now() - start)"
     return float(subprocess.check_output([sys.executable, "-c", program], text=True))
 
@@ -108,12 +108,12 @@ def verdict(value: float, target: float) -> str:
 
 
 def added(more: Record, less: Record) -> float:
-    """Return the median over the rounds of the difference of the two times."""
+    """Return the median difference of the two times over the rounds."""
     return median(one - other for one, other in zip(more, less, strict=True))
 
 
 def main() -> None:
-    """Measure, then print two tables and a line."""
+    """Measure all cases, and print two tables and a line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=200, help="rounds of each case (default: 200)")
     rounds = parser.parse_args().rounds

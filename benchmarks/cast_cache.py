@@ -22,7 +22,7 @@ from torchvision.models.resnet import resnet18
 from benchmarks.side_by_side import finish, interleave, looped, ratio
 
 LOOP_SECONDS = 0.05
-Case = tuple[str, dict[str, Callable[[], object]]]  # the title of the case, and a function for each variant
+Case = tuple[str, dict[str, Callable[[], object]]]  # The title of a case, and a function for each variant.
 
 
 def mlp() -> nn.Module:
@@ -31,7 +31,7 @@ def mlp() -> nn.Module:
 
 
 def resnet() -> nn.Module:
-    """Return a ResNet-18 for images of 32 x 32."""
+    """Return a ResNet-18 for images of 32 x 32 pixels."""
     model: nn.Module = resnet18(num_classes=10)
     model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
     return model
@@ -90,7 +90,7 @@ def inference(name: str, batch: int, device: str) -> Case:
 
 
 def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
-    """Return one step of training."""
+    """Return a function that runs one training step."""
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
 
     def call() -> None:
@@ -104,7 +104,7 @@ def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
 
 
 def training(name: str, batch: int, device: str, adapters: bool = False) -> Case:
-    """Return a training step of each variant: of every weight, or of low-rank adapters over frozen linear layers."""
+    """Return the variants of a training step of all weights, or of low-rank adapters over frozen linear layers."""
     model, x = MODELS[name](), inputs(name, batch).to(device)
     models = {way: deepcopy(model).to(device) for way in ("stock", "polycast")}
     if adapters:
@@ -134,7 +134,7 @@ def seconds(run: Callable[[], object], way: str, device: str, number: int) -> fl
         finish(device)
         start = perf_counter()
         for _ in range(number):
-            out = run()  # XLA computes only results that a variable refers to
+            out = run()  # XLA computes only results that a variable refers to.
             finish(device)
             del out
         return (perf_counter() - start) / number
@@ -144,7 +144,7 @@ def seconds(run: Callable[[], object], way: str, device: str, number: int) -> fl
 
 
 def measure(case: Case, rounds: int, device: str) -> None:
-    """Run all variants in every round, and print the medians and their ratios."""
+    """Run all variants of a case in every round, and print the medians and ratios."""
     name, runs = case
     loops = {way: partial(seconds, run, way, device) for way, run in runs.items()}
     records = interleave({way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}, rounds)
@@ -156,7 +156,7 @@ def measure(case: Case, rounds: int, device: str) -> None:
 
 
 def main() -> None:
-    """Measure one case after the other, and print each."""
+    """Measure and print each case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "xla"), default="cpu")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each case (default: 15)")
@@ -171,7 +171,7 @@ def main() -> None:
         case = make()
         if options.only in case[0]:
             measure(case, options.rounds, options.device)
-        del case  # frees the models
+        del case  # This frees the models.
         gc.collect()
 
 

@@ -47,7 +47,7 @@ IMPLEMENTATIONS: dict[str, dict[str, Any]] = {
     "torch foreach": {"foreach": True},
     "torch for-loop": {"foreach": False},
 }
-# The name of the class, the elements that a step moves for each element of the parameters, and options.
+# The class of the optimizer, the elements that a step moves for each element of the parameters, and options.
 ALGORITHMS: dict[str, tuple[str, int, dict[str, float]]] = {
     "adamw": ("AdamW", 7, {}),
     "adam": ("Adam", 7, {}),
@@ -56,7 +56,7 @@ ALGORITHMS: dict[str, tuple[str, int, dict[str, float]]] = {
 
 
 def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_norm: float) -> Callable[[], None]:
-    """Return the calls after backward: of polycast's scaler for its optimizers, otherwise of PyTorch's scaler."""
+    """Return a function that runs the calls after backward, with polycast's scaler for polycast's optimizers only."""
     is_ours, device = isinstance(optimizer, SyncFreeOptimizer), params[0].device
     scaler: Any = (polycast.GradScaler if is_ours else GradScaler)(
         device.type, init_scale=1.0, growth_interval=2**31 - 1
@@ -76,9 +76,9 @@ def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_
 
 
 def report(workload: Workload, options: Namespace) -> dict[str, Spread]:
-    """Measure the steps of polycast and the others, or whole iterations, and print the table of one workload."""
+    """Measure the steps or whole iterations of all implementations, and print the table of one workload."""
     device = options.device
-    grads = workload.random(device)  # steps only read them, so all contestants share them
+    grads = workload.random(device)  # Steps only read the gradients.
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item() if options.whole else 0.0
     name, moved, settings = ALGORITHMS[options.optimizer]
 

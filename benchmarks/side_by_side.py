@@ -24,9 +24,9 @@ LOOP_SECONDS = 10e-3
 WARM_UP = 3
 STREAM_ELEMENTS = 64 * 2**20
 
-Measure: TypeAlias = Callable[[], float]  # the seconds of one call
-Record: TypeAlias = list[float]  # the seconds of every round
-# For each implementation, a function that creates it and returns a function that runs it once.
+Measure: TypeAlias = Callable[[], float]  # The function returns the seconds of one call.
+Record: TypeAlias = list[float]  # The seconds of each round.
+# For each implementation, a function that creates it and returns a function for one run.
 Contestants: TypeAlias = dict[str, Callable[[], Callable[[], object]]]
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -43,7 +43,7 @@ class Spread(NamedTuple):
 
 
 def ratio(dividend: Record, divisor: Record) -> Spread:
-    """Return the ratio of the first time to the second, round by round; both ran in the same rounds."""
+    """Return the ratio of two times, from the ratios of all rounds."""
     low, middle, high = quantiles([a / b for a, b in zip(dividend, divisor, strict=True)], method="inclusive")
     return Spread(middle, low, high)
 
@@ -59,10 +59,10 @@ def finish(device: str) -> None:
 
 
 def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
-    """Return a measurement of the call: the mean of as many calls as last about LOOP_SECONDS, after a warm-up.
+    """Return a measurement of a call, after a warm-up: the mean over about LOOP_SECONDS.
 
-    The device runs the calls in order, and the CPU waits for the last one only. On XLA the CPU waits for each call,
-    because the calls would otherwise become one program.
+    The device runs the calls in order, and the CPU waits only for the last call. On XLA, the CPU waits for each call,
+    because otherwise the calls would become one program.
     """
 
     def loop(number: int) -> float:
@@ -81,7 +81,7 @@ def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
 
 
 def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Measure:
-    """Return a measurement of a loop, which repeats code as often as requested and returns the seconds of one run.
+    """Return a measurement of a loop, which runs code a number of times and returns the seconds of one run.
 
     A trial run determines the number of repetitions for the requested duration.
     """
@@ -106,7 +106,7 @@ def interleave(measures: Mapping[str, Measure], rounds: int) -> dict[str, Record
 
 
 def machine(device: str = "cpu") -> str:
-    """Return a description of the machine of the measurements."""
+    """Return a description of this machine."""
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     busy = " (too busy for figures to rely on)" if load > cores / 2 else ""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
@@ -120,14 +120,14 @@ def machine(device: str = "cpu") -> str:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print the rows under the header, the first column to the left and the others to the right."""
+    """Print the rows under the header. The first column is left-aligned, and the others are right-aligned."""
     first, *others = (max(map(len, column)) for column in zip(header, *rows, strict=True))
     for name, *cells in (header, *rows):
         print("  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))]))
 
 
 class Workload(NamedTuple):
-    """The parameters of a model, computed from its published numbers, or a number of tensors of one shape."""
+    """The shapes and dtype of a model's parameters, from its published sizes, or of a number of equal tensors."""
 
     title: str
     shapes: Shapes
@@ -144,7 +144,7 @@ class Workload(NamedTuple):
     def random(self, device: str) -> list[Tensor]:
         """Return normally distributed tensors.
 
-        They are created on the CPU, because XLA would compile a program for each shape.
+        For XLA, the CPU draws the numbers, because XLA would compile a program for each shape.
         """
         drawn = "cpu" if device == "xla" else device
         return [torch.randn(shape, device=drawn).to(device, self.dtype) for shape in self.shapes]
@@ -155,7 +155,7 @@ def resnet_50() -> Shapes:
     image recognition, 2015, table 1."""
 
     def convolution(before: int, after: int, kernel: int) -> Shapes:
-        return (after, before, kernel, kernel), (after,), (after,)  # convolution without bias, batch normalization
+        return (after, before, kernel, kernel), (after,), (after,)  # Convolution without bias, batch normalization.
 
     shapes, channels = [*convolution(3, 64, 7)], 64
     for stage, count in enumerate((3, 4, 6, 3)):
@@ -170,7 +170,7 @@ def resnet_50() -> Shapes:
 
 
 def gpt(vocabulary: int = 50257, context: int = 1024, width: int = 768, layers: int = 12) -> Shapes:
-    """Return the shapes of a GPT-2, by default the smallest; its output layer shares the weight of the embedding.
+    """Return the shapes of a GPT-2, by default the smallest. The output layer shares the weight of the embedding.
 
     Source: Alec Radford and others: Language models are unsupervised multitask learners, 2019, table 2, and the code
     released with it, whose linear layers store transposed weights.
@@ -195,11 +195,11 @@ XLA_WORKLOADS = {
     "100x256x256": Workload("100 x 256x256", ((256, 256),) * 100),
     "transformer": Workload("transformer", gpt(vocabulary=1000, context=128, width=128, layers=4)),
 }
-assert (WORKLOADS["resnet50"].elements, WORKLOADS["gpt2"].elements) == (25_557_032, 124_439_808)  # published numbers
+assert (WORKLOADS["resnet50"].elements, WORKLOADS["gpt2"].elements) == (25_557_032, 124_439_808)  # These are published.
 
 
 def new_parser(description: str | None) -> ArgumentParser:
-    """Return a parser of the options that the benchmarks over these workloads share."""
+    """Return a parser of the options that all benchmarks of workloads share."""
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", help="a device type of torch (default: cpu)")
     names = f"on xla {', '.join(XLA_WORKLOADS)}; elsewhere {', '.join(WORKLOADS)} (default: all of these)"
@@ -232,10 +232,10 @@ def measure(
 ) -> dict[str, Spread]:
     """Measure one workload and print its table: medians, ratios to PyTorch's best, bandwidths; return the ratios.
 
-    The implementations are "polycast" and PyTorch's, of which the best is first. A step has to move `elements_moved`
-    elements for each element of the workload. Copy and triad over three tensors measure the machine's bandwidth. Their
-    bytes are counted as in John D. McCalpin: STREAM, sustainable memory bandwidth in high performance computers: a
-    write counts once, although a cache may read the line first.
+    The first implementation is "polycast", and the second is PyTorch's best. A step has to move `elements_moved`
+    elements for each element of the workload. Copy and triad over three tensors measure the machine's bandwidth. Like
+    in John D. McCalpin: STREAM, sustainable memory bandwidth in high performance computers, a write counts once,
+    although a cache may read the line first.
     """
     measures = {name: timed(make(), device) for name, make in contestants.items()}
     if device != "xla":
@@ -258,7 +258,7 @@ def measure(
 
 
 def compare(title: str, targets: Mapping[str, float], reports: Mapping[str, Callable[[], dict[str, Spread]]]) -> None:
-    """Run the report of each workload, which prints a table; then print all ratios and the verdicts."""
+    """Run the report of each workload, which prints a table, and print all ratios with the targets."""
     torch.manual_seed(0)
     results = {label: report() for label, report in reports.items()}
     names = list(next(iter(results.values())))

@@ -19,9 +19,9 @@ from tests.support.recorded_errors import RecordedError
 from tests.support.sharded import world
 
 if find_spec("numpy") is None:
-    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # test processes issue this warning
-os.environ.pop("COLUMNS", None)  # parallel test processes inherit COLUMNS
-# Background jobs of a shell ignore these signals, which tests send.
+    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # Test processes issue this warning.
+os.environ.pop("COLUMNS", None)  # Parallel test processes inherit COLUMNS.
+# Tests send these signals, which background jobs of a shell ignore.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _chosen: list[str] = []
@@ -51,9 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of real_device or of kernels once for each device type that runs real tensors on this machine.
+    """Run a test with real_device, kernels or operators for each device type with real tensors on this machine.
 
-    A test with the fixture real_case runs once for each rule that the policy has for the device type.
+    A test with the fixture real_case runs once for each built-in rule of the device type.
     """
     if "real_case" in metafunc.fixturenames:
         pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Remember the tests that do not run, because their recorded errors remain."""
+    """Store the tests that do not run, because their recorded errors remain."""
     recorded_errors.deselected.extend(items)
 
 
@@ -81,31 +81,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A device type that runs real tensors on this machine, with the policy's kernels installed."""
+    """Install the policy's kernels of a device type with real tensors on this machine, and return the type."""
     with polycast.install(request.param):
         yield request.param
 
 
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """The kernels of steps: on the CPU one of PATHS, on another device its own."""
+    """Return the kernels of steps: one of PATHS on the CPU, or those of another device."""
     with PATHS[request.param.path]():
         yield request.param
 
 
 @pytest.fixture
 def operators(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """The kernels of operators: like `kernels`, but only one of the CPU paths that do not use polycast's kernels."""
+    """Return the kernels of operators: like `kernels`, without the path on which torch.optim runs the step."""
     with PATHS[request.param.path]():
         yield request.param
 
 
-# Optional modules, which tests use if they are installed.
+# Optional modules, which tests use if the modules are installed.
 OPTIONAL = {"hypothesis", "numpy", "transformers"}
 
 
 class Module(pytest.Module):
-    """A file of tests, skipped if it imports an optional module that is not installed."""
+    """A file of tests, which is skipped if it imports an optional module that is not installed."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Collect the tests."""
@@ -126,7 +126,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.fixture(scope="module")
 def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A world of torch.distributed with this process only."""
+    """Join a world of torch.distributed with this process only."""
     world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
     yield
     world.distributed.destroy_process_group()
@@ -134,7 +134,7 @@ def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def recorded_error(request: pytest.FixtureRequest) -> RecordedError:
-    """A context whose block raises the error that is recorded in the folder's errors.txt."""
+    """Return a context whose block must raise the error that the folder's errors.txt records."""
     return RecordedError(request)
 
 
@@ -146,7 +146,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Run each op in one thread, because the threads of tiny ops mostly wait for each other."""
+    """Run ops in one thread, because the threads of tiny ops mostly wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,4 @@
-"""The examples in the package's docstrings run and print the documented output."""
+"""The examples in the package's docstrings, which must print the documented output."""
 
 import doctest
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ MODULES = [name.removesuffix(".__init__") for name in NAMES]
 
 
 def imported(name: str) -> ModuleType:
-    """Return a module, or skip the test if a package that it integrates is not installed."""
+    """Return a module, or skip the test if a package that the module integrates is not installed."""
     if not name.startswith("polycast.integrations."):
         return import_module(name)
     module: ModuleType = pytest.importorskip(name, exc_type=ModuleNotFoundError)
@@ -27,7 +27,7 @@ def imported(name: str) -> ModuleType:
 
 @pytest.fixture
 def restored() -> Iterator[None]:
-    """Restore the installation at the end."""
+    """Restore the installation after the test."""
     before = polycast.installed()
     yield
     polycast.uninstall()

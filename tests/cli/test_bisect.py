@@ -10,7 +10,7 @@ from polycast.policy.policy import Policy
 
 from tests.support.recorded_errors import RecordedError
 
-# A program that does not import PyTorch, and reads its rules from the file.
+# A program that reads the rules from the policy file, without importing PyTorch.
 PROGRAM = """
 import os, sys, time
 import yaml
@@ -27,13 +27,13 @@ with open("runs.txt", "a") as file:
 print("the loss is", sum(category(op) != "fp32" for op in ("linear", "matmul", "conv2d")))
 sys.stdout.flush()
 """
-# A program that is bad if linear has its built-in rule.
+# A program that fails if linear has its built-in rule.
 ONE = PROGRAM + "sys.exit(category('linear') != 'fp32')\n"
-GOOD = ("--good", "good.yaml")  # fewer rules than fp32
+GOOD = ("--good", "good.yaml")  # This has fewer rules than fp32.
 
 
 def ran(*words: str, program: str = ONE) -> tuple[int, int]:
-    """Run bisect on a program; return its status, and the number of runs of the program."""
+    """Run bisect on a program, and return bisect's status and the number of runs of the program."""
     Path("program.py").write_text(program)
     Path("runs.txt").write_text("")
     status = main(["bisect", *words, "--", sys.executable, "program.py"])

@@ -45,7 +45,7 @@ def test_the_report_lists_the_environment_and_the_overriding_policies() -> None:
     with polycast.use("torch-2.11"):
         assert re.search(r"^policy         built-in, with other rules for \d+ ops$", report(), re.MULTILINE)
     told = _run("-m", "polycast", POLYCAST_POLICY="torch-2.11", POLYCAST_INSTALL="0").stdout
-    assert re.search(r"^policy         built-in$", told, re.MULTILINE)  # no installed kernel would follow the rules
+    assert re.search(r"^policy         built-in$", told, re.MULTILINE)  # No installed kernel follows the rules.
     assert re.search(r"^environment    POLYCAST_INSTALL=0, POLYCAST_POLICY=torch-2.11$", told, re.MULTILINE)
     assert re.search(r"^cuda .* on request$", told, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""The exits of commands: normally, with a script's status, in a closed pipe, on a full disk, by an interrupt."""
+"""The exits of commands: the status of a script, a closed pipe, a full disk, and an interrupt."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# Each command is a process that is forked after the imports, which take longer than most commands.
+# Each command runs in a fork after the imports, which take longer than most commands.
 FORKS = """
 import gc, io, json, os, sys
 from polycast.__main__ import main
@@ -59,7 +59,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-# A script under `polycast trace`; the words before and after it; its status, its output, and the error.
+# A script under `polycast trace`, the words before and after the script, its status, its stdout, and a part of stderr.
 CASES = {
     "with arguments": (SCRIPT, "", "--lr 3", 3, "['--lr', '3'] True\n", "linear  lower_precision_fp  1      3"),
     "a table": (
@@ -84,9 +84,9 @@ Ends = dict[str, tuple[int, str]]
 
 
 def ran(cases: list[tuple[list[str], str]], folder: Path) -> list[tuple[int, str]]:
-    """Run commands in a folder; return the status and the standard error of each.
+    """Run commands in a folder, and return the status and the standard error of each.
 
-    A word selects the standard output of each: a file, a file "unbuffered", "closed", or "pipe" without a reader.
+    A word selects the standard output: a file, a file "unbuffered", "closed", or "pipe" for a pipe without a reader.
     """
     command = [sys.executable, "-c", FORKS]
     texts = json.dumps(cases)
@@ -97,7 +97,7 @@ def ran(cases: list[tuple[list[str], str]], folder: Path) -> list[tuple[int, str
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a script for each case."""
+    """Return a folder with a script for each case."""
     folder = tmp_path_factory.mktemp("scripts")
     for place, (source, *_) in enumerate(CASES.values()):
         (folder / f"{place}.py").write_text(source)
@@ -106,7 +106,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ends(folder: Path) -> Ends:
-    """The status and the standard error of each case, and of each command, by "name > output"."""
+    """Return the status and the standard error of each case, and of each command by "name > output"."""
     commands = {}
     for place, (name, (_, before, after, *_)) in enumerate(CASES.items()):
         words = ["trace", *before.split(), str(folder / f"{place}.py"), *after.split()]
@@ -132,12 +132,12 @@ def test_only_the_error_of_the_script_is_printed(folder: Path, ends: Ends) -> No
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])
 def test_an_output_that_cannot_be_written_is_an_error_unless_the_reader_closed_the_pipe(name: str, ends: Ends) -> None:
     piped, full, *_ = (ends[f"{name} > {output}"] for output in OUTPUTS)
-    assert piped == (-signal.SIGPIPE, "")  # SIGPIPE ends the command without a traceback, as it ends a program in C
+    assert piped == (-signal.SIGPIPE, "")  # SIGPIPE ends the command without a traceback.
     assert full[0] != 0 and "No space left on device" in full[1]
 
 
 def test_the_output_of_a_script_is_unchanged(ends: Ends) -> None:
     piped, full, unbuffered, closed = (ends[f"trace > {output}"] for output in OUTPUTS)
     assert all("lower_precision_fp" in said and "Traceback" not in said for _, said in (piped, full, closed))
-    assert [status for status, _ in (piped, full, closed)] == [120, 120, 3]  # the statuses of `python SCRIPT`
+    assert [status for status, _ in (piped, full, closed)] == [120, 120, 3]  # `python SCRIPT` has these statuses.
     assert unbuffered[0] == 1 and 'File "0.py", line 8, in <module>\n    print' in unbuffered[1]

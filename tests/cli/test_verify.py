@@ -1,4 +1,4 @@
-"""`polycast verify`: its table and its exit status."""
+"""`polycast verify`: the table and the exit status."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,7 +15,7 @@ ABSENT = [Check("rules", name, "not checked", "no kernel here") for name in ("on
 
 
 def having(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
-    """Make verify find these checks in their parts."""
+    """Make verify return these checks in their parts."""
 
     def part(name: str, device_type: str) -> Iterator[tuple[str, Callable[[], tuple[str, str]]]]:
         assert device_type == "cpu"
@@ -28,7 +28,7 @@ def having(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return the output after the facts."""
+    """Return the lines after the description of the installation."""
     return capsys.readouterr().out.partition("\n\n")[2].splitlines()
 
 

@@ -1,4 +1,4 @@
-"""A small policy, and a fake torch with invented operators: the tests are independent of the installed PyTorch."""
+"""A small policy, and the schemas of a fake torch, so that the tests do not depend on the installed PyTorch."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ SCHEMAS = Schemas(
 """,
     (2, 9),
     ("AutocastCPU", "AutocastCUDA", "AutocastPrivateUse1", "AutocastXLA"),
-    cast_by_torch=["unfold"],  # unfold returns a view
+    cast_by_torch=["unfold"],  # unfold returns a view.
     torch=SimpleNamespace(**dict.fromkeys(_FUNCTIONS), Tensor=_TENSOR),
 )
 
@@ -60,7 +60,7 @@ POLICY = f"""{HEAD}\
   tally: {{cast: {{cpu: fp32}}, overloads: [default, dim], public: [torch.tally]}}
 """
 
-# A device with exceptions, of a backend outside of PyTorch.
+# The small policy with a device of a backend outside of PyTorch, which has exceptions.
 EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]").replace(
     "  cpu:",
     """\
@@ -99,7 +99,7 @@ def read(folder: Path, text: str | bytes) -> Policy:
 
 
 def problems(folder: Path, text: str | bytes) -> str:
-    """Return the problems of a policy, one line each; empty if the policy is valid."""
+    """Return the problems of a policy, one in each line, or "" for a valid policy."""
     try:
         read(folder, text)
     except PolicyError as error:

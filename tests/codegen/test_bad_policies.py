@@ -1,4 +1,4 @@
-"""Every problem that a policy can have. bad_policies.txt lists the problems of a policy's content.
+"""The problems that a policy can have; bad_policies.txt has policies and the texts of their problems.
 
 ``pytest --rewrite-errors`` rewrites bad_policies.txt.
 """
@@ -26,18 +26,18 @@ TABLE = Path(__file__).with_name("bad_policies.txt")
 
 
 def blocks() -> dict[str, str]:
-    """Return the table, by the names of its cases."""
+    """Return the cases in bad_policies.txt, by their names."""
     texts = TABLE.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
     return {text.partition("\n")[0].removeprefix("# "): text for text in texts if text.startswith("# ")}
 
 
 def policy_of(block: str) -> str:
-    """Return the policy of a case: the small policy with a replacement or added lines, or a whole file."""
+    """Return the policy of a case: a whole file, or the small policy with a replacement or more lines."""
     old, new, whole = ("\n".join(re.findall(rf"(?m)^[{sign}](.*)$", block)) for sign in "-+|")
     return f"{whole}\n" if whole else edited(old, new) if old else f"{POLICY}{new}\n"
 
 
-# Ops that are added to the small policy. A rule that the schemas of this release forbid is valid for other releases.
+# Ops that are valid additions to the small policy. Some have rules for releases with other schemas.
 SOUND = {
     "nothing": "",
     "a category elsewhere": "turn: {cast: [{torch: '>=2.10', as: promote}, fp32], overloads: [by], public: [torch]}",
@@ -69,7 +69,7 @@ def test_an_unreadable_release_is_reported_without_the_exceptions_of_devices(tmp
     assert problems(tmp_path, text) == f"policy.yaml:16:44: error: {expected}"
 
 
-# Functions that make a file that the table cannot contain.
+# Functions that create a file which bad_policies.txt cannot contain.
 FILES: dict[str, Callable[[Path], object]] = {
     "missing": lambda _: None,
     "a folder": Path.mkdir,
@@ -88,12 +88,12 @@ def test_a_file_without_a_policy_raises(name: str, tmp_path: Path, recorded_erro
 
 
 def check(folder: Path, content: bytes) -> bool:
-    """Return whether the policy is valid; assert that it renders, or that each problem is well-formed."""
+    """Return whether a policy is valid. Assert that a valid policy renders, and that each problem is well-formed."""
     try:
         policy = read(folder, content)
     except PolicyError as error:
         text = content.decode(errors="replace")
-        lines = [*re.split("\r\n|[\n\r\x85\u2028\u2029]", text), ""]  # the lines as in YAML, and the end of the file
+        lines = [*re.split("\r\n|[\n\r\x85\u2028\u2029]", text), ""]  # The lines of YAML, and the end.
         assert error.problems
         for problem in error.problems:
             assert re.fullmatch(r"policy\.yaml:\d+:\d+: error: \S.*; \S.*", str(problem)), problem
@@ -104,7 +104,7 @@ def check(folder: Path, content: bytes) -> bool:
     render(policy)
     for rule in policy.rules():
         names = (rule.op, rule.overload.name, rule.overload.dtype_overload or "default", rule.device)
-        assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in names), rule  # C++ requires such names
+        assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in names), rule  # C++ requires such names.
     return True
 
 
@@ -117,4 +117,4 @@ WORDS = [*(category.value for category in Category), UNLISTED, "others", *DTYPES
 def test_a_damaged_policy_is_valid_or_has_well_formed_problems(tmp_path: Path, content: bytes) -> None:
     start = perf_counter()
     event("valid" if check(tmp_path, content) else "has problems")
-    assert perf_counter() - start < 60  # a run usually takes 0.1 s; aliases of aliases once never ended
+    assert perf_counter() - start < 60  # A run usually takes 0.1 s. Nested YAML aliases once never ended.

@@ -1,4 +1,4 @@
-"""The rules that an op of the policy resolves to."""
+"""The rules to which the casts of an op resolve."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def _lines(rules: tuple[Rule, ...]) -> list[str]:
     return [f"{rule.schema_name} {rule.device} {rule.category.value} {rule.torch}".strip() for rule in rules]
 
 
-# A cast; the overloads of the op tally (if empty, the op is fold); the rules: overload, device, category, releases.
+# A cast; the overloads of the op tally, or "" for the op fold; the rules: overload, device, category, releases.
 CASTS = {
     "one category is for every device": ("promote", "", "fold cuda promote, fold xla promote, fold cpu promote"),
     "a device is as the one that it is like": ("{cuda: promote}", "", "fold cuda promote, fold xla promote"),

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Workplace:
-    """A policy, and a folder that was generated from it."""
+    """A policy, and the folder that codegen generates from it."""
 
     policy: Path
     generated: Path
@@ -29,7 +29,7 @@ class Workplace:
         """Run codegen, and return the exit status, the standard output and the standard error."""
         try:
             status = command.main(["--policy", str(self.policy), "--output", str(self.generated), *options])
-        except SystemExit as end:  # argparse prints its usage before the error
+        except SystemExit as end:  # argparse prints the usage before the error.
             assert end.code == 2
             return (1, "", self.capture.readouterr().err.splitlines()[-1])
         return (status, *self.capture.readouterr())
@@ -121,7 +121,7 @@ BACKENDS = """\
 
 @pytest.fixture
 def backend(workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """A policy with a device of a backend, and a folder with a file of the backend's maintainer."""
+    """Return a policy with a device of a backend, in a folder with a file of the backend's maintainer."""
     monkeypatch.chdir(tmp_path)
     workplace.policy.write_text(edited("categories:", f"{BACKENDS}categories:"), encoding="utf-8")
     Path("own.cpp").write_text("Mine.\n", encoding="utf-8")
@@ -141,7 +141,7 @@ def test_the_file_of_a_backend_is_written_and_compared(backend: Workplace) -> No
     assert (status, printed) == (1, "") and "\n-  KERNEL_PRIVATEUSEONE(bend, fp32)\n" in error
 
 
-# Arguments of a backend maintainer.
+# Wrong arguments of a backend maintainer.
 MISTAKES = {
     "no file": "--backend mine",
     "an unknown device": "--backend mime --standalone ops.cpp",
@@ -166,7 +166,7 @@ def test_a_mistake_of_a_backend_maintainer_is_reported_and_nothing_is_written(
 
 
 def test_the_generated_files_of_this_repository_are_current_and_need_no_torch(tmp_path: Path) -> None:
-    """The check works in any folder, for any order of Python's sets, and without the seconds of importing torch."""
+    """The check works in any folder, for any order of Python's sets, and without importing torch."""
     program = "import runpy, sys; sys.argv = ['codegen', '--check']; sys.modules['torch'] = None; "
     program += "runpy.run_module('codegen', run_name='__main__')"
     done = subprocess.run(

@@ -13,7 +13,7 @@ from codegen.schemas import Schemas
 from tests.codegen.sample import HEAD, edited, read
 
 ROOT = Path(__file__).parents[2]
-# A text that means something in C++, JSON, Jinja2, YAML and Markdown.
+# A text with special characters of C++, JSON, Jinja2, YAML and Markdown.
 HOSTILE = (
     '"; \\ \\\\ \n1 \n \r\n \t \a */ /* // ??/ ??) R"( %s {{ policy }} {% raw %} {# | \\| ` `` <b> &amp; *a* _a_ ~~a~~ '
     "[a](b) é 中 🙂"
@@ -76,7 +76,7 @@ def test_a_hostile_text_stays_in_its_cpp_literal() -> None:
     literal = cpp_string(HOSTILE)
     inside = literal[1:-1]
     assert literal == f'"{inside}"' and inside.isascii() and inside.isprintable()
-    assert not re.search(r'["?]|\\(?![0-3][0-7]{2})', inside)  # no end, no trigraph, no other escape
+    assert not re.search(r'["?]|\\(?![0-3][0-7]{2})', inside)  # No end, no trigraph, no other escape.
     octal = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), inside)
     assert octal.encode("latin-1").decode() == HOSTILE
 
@@ -103,7 +103,7 @@ def test_the_cache_switch_of_a_device_reaches_the_table(tmp_path: Path, switch: 
 
 
 def test_an_added_device_adds_few_lines(tmp_path: Path) -> None:
-    """Apart from the op reference: one line in the table, two at most per exception, and one for `others: unlisted`."""
+    """Without the op reference: one line in the table, two per exception, and one for `others: unlisted`."""
     schemas, path = Schemas.installed(), tmp_path / "policy.yaml"
     added = "added: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16], backend: file, like: npu, "
     added += "except: {lower_precision_fp: [cosh], fp32: [addcdiv, addcmul], unlisted: [addbmm, mm]}}"

@@ -29,8 +29,8 @@ def inside(*ranges: VersionRange) -> set[Version]:
         (">=2.10,>=2.12", VersionRange((2, 12), None)),
         ("<3.0,<2.13", VersionRange(None, (2, 13))),
         *((specifier, None) for specifier in ("", "2.10", ">2.10", "<=2.10", ">=2", ">=2.10.1", ">=2.10,", "new")),
-        (">=2.10,<2.10", None),  # no release at all
-        *((specifier, None) for specifier in (">=2.1000", f"<2.{'9' * 5000}", ">=2.٣")),  # PyTorch has no such release
+        (">=2.10,<2.10", None),  # There is no such release.
+        *((specifier, None) for specifier in (">=2.1000", f"<2.{'9' * 5000}", ">=2.٣")),  # PyTorch has no such release.
     ],
 )
 def test_a_specifier_is_parsed(specifier: str, expected: VersionRange | None) -> None:
@@ -39,7 +39,7 @@ def test_a_specifier_is_parsed(specifier: str, expected: VersionRange | None) ->
 
 @pytest.mark.parametrize("one", RANGES, ids=lambda one: str(one) or "all")
 def test_ranges_are_sets_of_releases(one: VersionRange) -> None:
-    """The releases of a range, its text, and the intersection and difference of two ranges."""
+    """This applies to a range's text, and to the intersection and difference of two ranges."""
     assert {release for release in RELEASES if release in one} == inside(one)
     assert (parse_range(str(one)) if str(one) else ALL) == one
     for other in RANGES:

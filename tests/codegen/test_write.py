@@ -1,4 +1,4 @@
-"""Writing texts to disk: files that are unchanged or not generated are not touched."""
+"""Writing of generated files: unchanged files, and files that are not generated, are not written."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ def differences(files: dict[str, str], folder: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder that was written some time ago."""
+    """Return a generated folder with old modification times."""
     write(OLD, tmp_path / "generated")
     for path in (tmp_path / "generated").rglob("*"):
         os.utime(path, ns=(1, 1))
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return the contents of a folder: the bytes of its files, and None for each of its folders."""
+    """Return the bytes of each file in a folder, and None for each of its folders."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")
     }
@@ -77,7 +77,7 @@ def test_a_file_in_the_path_of_a_folder_or_a_folder_in_the_path_of_a_file_is_not
     assert _content(folder) == _bytes(OLD)
 
 
-# The contents of the folder below the mark, the files that are generated there, and the diff below its two file names.
+# The old and the new text of a file below the mark, and the diff below its two lines of file names.
 DIFFERENCES: dict[str, tuple[bytes | None, str | None, str]] = {
     "the same": (b"one\n", "one\n", ""),
     "a line": (b"one\ntwo\nthree\n", "one\n2\nthree\n", f"@@ -1,4 +1,4 @@\n {HEAD} one\n-two\n+2\n three\n"),

@@ -1,6 +1,6 @@
-"""A backend outside of PyTorch under a registered name: device, kernels, fallback, region.
+"""A backend outside of PyTorch under a registered name: its device, kernels, fallback and regions.
 
-The backend is tests/support/backend. Its fake tensors represent a vendor's tensors under the vendor's name.
+The backend is tests/support/backend. Its fake tensors stand for a vendor's tensors.
 """
 
 import os

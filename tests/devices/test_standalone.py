@@ -1,4 +1,4 @@
-"""The file that codegen generates for a backend, compiled with PyTorch only and called with the backend only."""
+"""The file that codegen generates for a backend: it compiles with only PyTorch, and runs without polycast."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_the_registration_compiles_and_casts() -> None:
-    """An unchanged registration is not compiled again."""
+    """The test compiles the registration only after a change."""
     folder = ROOT / "build" / f"standalone-{version('torch')}-{sys.implementation.cache_tag}"
     folder.mkdir(parents=True, exist_ok=True)
     policy = (ROOT / "policy.yaml").read_text(encoding="utf-8").replace("\ncategories:", f"\n{DEVICE}", 1)

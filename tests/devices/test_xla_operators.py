@@ -1,4 +1,4 @@
-"""The operators on XLA: registrations, errors, writes in place, and compiled programs."""
+"""The operators on XLA: registrations, errors, in-place writes, and compiled programs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ print(steps[0].item())
 def test_torch_xla_can_be_imported_after_polycast_which_does_not_load_it(
     printed_and_programs: tuple[str, list[str]],
 ) -> None:
-    """The tests of SPMD import torch_xla first."""
+    """The tests of SPMD import torch_xla before polycast."""
     assert printed_and_programs[0] == "False\n1.0\n"
 
 

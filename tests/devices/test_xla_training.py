@@ -1,4 +1,4 @@
-"""Training on XLA: no syncs, no repeated compilation, torch_xla's own functions, and SPMD on two devices."""
+"""Training on XLA: device syncs, compilations, torch_xla's functions, and SPMD on two devices."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = NEEDS_XLA
 F32, BF16 = torch.float32, torch.bfloat16
 STEPS = 20
 BETA1, DECAY, EPS = 0.9, 0.01, 1e-8
-# Learning rates that torch_xla would compile as constants, or that equal another factor of the step.
+# Learning rates that torch_xla would compile as constants, or that equal another constant of the step.
 LRS = [1e-3, 0.0, 1.0, EPS, BETA1, 1 - BETA1, DECAY, 2e-3]
 SHARED: dict[str, Any] = {"lr": 1e-3, "weight_decay": DECAY}
 COUNTED = {
@@ -32,7 +32,7 @@ COUNTED = {
 
 @pytest.mark.parametrize(("kind", "place"), [("SGD", "float"), ("Adam", "xla"), ("AdamW", "float"), ("AdamW", "host")])
 def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> None:
-    """The learning rates of two groups may be equal at first and differ later."""
+    """The learning rates of two groups are equal in some steps only."""
     params = clones(parameters((7,), (3, 5), (), (0, 2)), "xla")
     optimizer = OURS[kind]([{"params": params[:2]}, {"params": params[2:]}], **COUNTED[kind])
     set_grads(params, 0)
@@ -53,7 +53,7 @@ def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> N
 
 
 def test_optimizer_step_of_torch_xla() -> None:
-    """The page "AMP (Automatic Mixed Precision) with Pytorch/XLA" uses xm.optimizer_step, which passes arguments on."""
+    """The page "AMP (Automatic Mixed Precision) with Pytorch/XLA" uses xm.optimizer_step, which forwards arguments."""
     import torch_xla.core.xla_model as xm
 
     params = clones(parameters((3,)), "xla")
@@ -66,7 +66,7 @@ def test_optimizer_step_of_torch_xla() -> None:
 
 
 def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
-    """On XLA autograd returns gradients that are expanded from one element, here from the same element."""
+    """On XLA, autograd returns gradients that are expanded from one element, which these parameters share."""
     params = [nn.Parameter(torch.ones(size, device="xla")) for size in (1, 3, 1)]
     optimizer, scaler = syncfree.SGD(params, lr=1.0), polycast.GradScaler()
     scaler.scale(torch.stack([param.sum() for param in params]).sum()).backward()  # type: ignore[no-untyped-call]
@@ -84,7 +84,7 @@ def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
 def test_attention_with_mixed_dtypes(
     category: str | None, value: torch.dtype, mask: torch.dtype, result: torch.dtype
 ) -> None:
-    """A rule that promotes would run attention with a float32 mask in float32, so policy.yaml has no such rule."""
+    """policy.yaml has no rule promote, which would run attention with a float32 mask in float32."""
     rule = None if category is None else polycast.Policy({"scaled_dot_product_attention": {"xla": category}})
     query, values, masks = (torch.ones(1, 1, 2, 2, dtype=dtype, device="xla") for dtype in (BF16, value, mask))
     with polycast.autocast("xla", policy=rule):
@@ -102,7 +102,7 @@ train_on_two()
 
 
 def batch(number: int) -> list[Tensor]:
-    """Return the inputs of a step, and the factors of their losses: one, on the second device, is infinite."""
+    """Return the inputs of a step, and the factors of the losses. In the step BAD, the last factor is infinite."""
     inputs, factors = torch.randn(8, 8, generator=torch.Generator().manual_seed(number)), torch.ones(8, 1)
     factors[-1] = float("inf") if number == BAD else 1.0
     return [inputs, factors]
@@ -136,7 +136,7 @@ class Training:
 
 
 def train_on_two() -> None:
-    """Print the results of training with the batches and the parameters split over two devices."""
+    """Train with batches and parameters that are split over two devices, and print the results."""
     import torch_xla
     from torch_xla.distributed import spmd
 
@@ -159,7 +159,7 @@ def train_on_two() -> None:
 
 
 def test_two_devices_train_as_one_does() -> None:
-    """No step syncs, both devices skip if half of the batch overflows, and the state is split like the parameters."""
+    """No step syncs, both devices skip if one overflows, and the state is split like the parameters."""
     reference = Training("cpu", torch.optim.AdamW, torch.amp.grad_scaler.GradScaler)
     for number in range(BATCHES):
         reference.step(*batch(number))

@@ -1,4 +1,4 @@
-"""The generated pages of ops list the rules of the policy. `make docs` builds the site and checks its links."""
+"""The generated pages of ops, which list the rules of policy.yaml. `make docs` builds the site and checks links."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""The specification: a test cites each numbered sentence, and every cited number exists."""
+"""The specification: tests cite all of its numbered sentences, and only those."""
 
 import re
 from pathlib import Path

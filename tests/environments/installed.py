@@ -3,9 +3,9 @@
     PYTHON tests/environments/installed.py FOLDER
 
 The environment has all packages of PYTHON, even if PYTHON belongs to a virtual environment, whose packages
-`--system-site-packages` would not include. Nothing is downloaded, and nothing is written outside of the folder. If the
-build or the tests need a package that PYTHON lacks, one line names it. A later run changes nothing, unless PYTHON or
-its PyTorch has changed.
+`--system-site-packages` would not include. The script downloads nothing, and writes only below the folder. If the build
+or the tests need a package that PYTHON lacks, the error contains its name. A later run changes nothing, unless PYTHON
+or its PyTorch has changed.
 """
 
 import os
@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-# The names of modules, and the requirements by which pip installs them. All other packages of the tests are optional.
+# Modules, with the requirements by which pip installs them. All other packages of the tests are optional.
 NEEDED = {
     "torch": "torch",
     "setuptools": "'setuptools>=77'",
@@ -31,7 +31,7 @@ SCRIPTS = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH",
 
 
 def main(folder: Path) -> None:
-    """Create the environment unless it exists, or exit and name the missing packages."""
+    """Create the environment unless it exists, or exit with the names of missing packages."""
     missing = [package for module, package in NEEDED.items() if not is_there(module)]
     if missing:
         sys.exit(
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
 
 
 def is_there(module: str) -> bool:
-    """Return whether this Python has a package that the build or the tests need, in a version that works."""
+    """Return whether this Python has a required package, in a supported version."""
     if module == "ninja":
         return shutil.which("ninja", path=SCRIPTS) is not None
     try:

@@ -1,16 +1,16 @@
-"""A tool that injects faults, runs tests, and writes a table: the fault, the result of the tests, the seconds.
+"""A tool that injects faults, runs tests, and writes a table of the faults, the results and the seconds.
 
     python -m tests.faults                         # all faults; resumes an interrupted run
     python -m tests.faults scaler                  # the faults whose names or files contain the word
     python -m tests.faults --compare before.tsv    # the faults that an earlier table lists as caught, and new ones
 
-The table is in a folder of build/faults/ that is named after the state of the source tree: a changed tree has a new
-table. The suite runs once, to record which tests execute which lines. For faults without such tests, the tests of their
+The table is in a folder of build/faults/ for the contents of the source tree, so a changed tree has a new table. The
+suite runs once, to record the lines that each test executes. For a fault in a line without a test, the tests of its
 area run. All faults take one to two hours on two cores. coverage.py is required.
 
-Results: "caught" names the first test that failed, or the build. "crash" counts as caught: the tests could not be
-imported, or their process died. A fault that "survived" changes nothing, or a test is missing for it. A "timeout" is
-neither caught nor survived. The exit status is 1 if a fault that was caught before survives, or if tests did not run.
+Results: "caught" names the first test that failed, or the build. "crash" counts as caught: the tests' import failed, or
+their process died. "survived": the fault changes nothing, or a test is missing. A "timeout" is neither caught nor
+survived. The exit status is 1 if a fault that was caught before survives, or if tests did not run.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
 
 
 def report(table: Table, before: Table) -> int:
-    """Print the faults that are not caught, and the faults that are no longer caught; return the exit status."""
+    """Print the faults that are not caught or no longer caught, and return the exit status."""
     print(f"{sum(map(is_caught, table.values()))} of {len(table)} faults caught")
     for name, row in table.items():
         if row["result"] != "caught":

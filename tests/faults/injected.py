@@ -1,8 +1,7 @@
 """Faults: defects that this project once fixed, and mutants that a seed selects.
 
-The defects are entries of ``history/*.yaml``: a name, the commit of the fix, a current file, the consequence for a
-user, and a text that occurs once in the file, with its faulty form. A mutant changes one token or statement of Python,
-C++ or a template.
+``history/*.yaml`` lists the defects: a name, the commit of the fix, a file, the consequence for a user, and a text that
+occurs once in the file, with its faulty form. A mutant changes one token or statement of Python, C++ or a template.
 """
 
 import ast
@@ -16,11 +15,11 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SEED = 20261124
-# The number of mutants that are drawn from the files below a folder with these suffixes.
+# The number of mutants to draw from the files below a folder with these suffixes.
 MUTANTS = {("python/polycast", ".py"): 120, ("csrc", ".cpp .h"): 25, ("codegen", ".py .j2"): 25}
-NOT_MUTATED = ("_built_for.py", "op_samples.py")  # a generated file; a table of shapes
+NOT_MUTATED = ("_built_for.py", "op_samples.py")  # A generated file, and a table of shapes.
 
-Site = tuple[int, int, str]  # the start and the end of a text, and its replacement
+Site = tuple[int, int, str]  # The start and the end of a text, and the replacement.
 
 
 @dataclass(frozen=True)
@@ -28,17 +27,17 @@ class Fault:
     """A file with one change."""
 
     name: str
-    file: str  # the path from the root
+    file: str  # The path from the root.
     line: int
     shows: str
-    text: str  # the whole file
+    text: str  # The whole file, with the change.
 
 
 def history() -> list[Fault]:
-    """Return the faults that this project fixed.
+    """Return the defects that this project fixed.
 
     Raises:
-        ValueError: If the code of an entry is not in its file exactly once.
+        ValueError: If the code of a defect is not in its file exactly once.
     """
     faults = []
     for path in sorted(Path(__file__).with_name("history").glob("*.yaml")):
@@ -58,7 +57,7 @@ def history() -> list[Fault]:
 
 
 def mutants() -> list[Fault]:
-    """Return the mutants of the seed, with about the same number of each kind of change."""
+    """Return the mutants for the seed, with about equal numbers of each kind of change."""
     faults = []
     for (folder, suffixes), number in MUTANTS.items():
         kinds: dict[str, list[Fault]] = {}
@@ -104,7 +103,7 @@ class _Sites(ast.NodeVisitor):
         return self._index(node.lineno, node.col_offset), self._index(node.end_lineno, node.end_col_offset)
 
     def _index(self, line: int, column: int) -> int:
-        """Return the index in the text of a column, which ast counts in bytes."""
+        """Return the index in the text for a line and a column, which ast counts in bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def visit_Compare(self, node: ast.Compare) -> None:
@@ -158,7 +157,7 @@ _OPPOSITES = {"==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&
 
 
 def _line_sites(text: str) -> Iterator[tuple[str, Site]]:
-    """Yield the possible changes of C++ or of a template, found by patterns within a line."""
+    """Yield the possible changes of C++ or a template, by patterns within a line."""
     bare = re.sub(r"//.*|/\*.*?\*/|#.*|\"[^\"\n]*\"", lambda found: " " * len(found[0]), text)
     for kind, pattern in _LINES:
         for found in pattern.finditer(bare):

@@ -1,6 +1,6 @@
-"""The injection of faults, one at a time, into a copy of the source tree, where tests run until one fails.
+"""The injection of one fault after the other into a copy of the source tree, where tests run until a test fails.
 
-The tests of a fault run in a fork of a process that has imported everything that they need except polycast, which saves
+The tests of a fault run in a fork of a process that has imported all their packages except polycast, which saves
 seconds.
 """
 
@@ -38,7 +38,7 @@ COMPILED = ("csrc/", "codegen/templates/autocast/")
 
 
 class Outcome(NamedTuple):
-    """The outcome of a fault: caught, crash, survived, timeout or not run, with the test that shows it."""
+    """The outcome of a fault: caught, crash, survived, timeout or not run, and the test that failed."""
 
     result: str
     by: str
@@ -47,20 +47,20 @@ class Outcome(NamedTuple):
 
 
 def sources() -> list[str]:
-    """Return the files of the tree: the files that git tracks, and new files that git does not ignore."""
+    """Return the files of the source tree: tracked files, and new files that git does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().splitlines()
     return sorted(name for name in listed if (ROOT / name).is_file())
 
 
 def state() -> str:
-    """Return a name for the contents of the tree."""
+    """Return a name for the contents of the source tree."""
     digests = [hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in sources()]
     return hashlib.sha256("".join([*sources(), *digests]).encode()).hexdigest()[:12]
 
 
 def make_copy(copy: Path) -> None:
-    """Make a copy of the tree, and build polycast in place there.
+    """Copy the source tree, or update the copy, and build polycast in place there.
 
     Raises:
         RuntimeError: If the build fails.
@@ -87,7 +87,7 @@ def build(copy: Path) -> bool:
 
 
 def outcome_of(status: int, log: str) -> tuple[str, str]:
-    """Return the result of a run of pytest and the test that shows it, from the exit status and the output."""
+    """Return the result of a run of pytest and the test that failed, from the exit status and the output."""
     found = FAILED.search(log)
     if status == pytest.ExitCode.OK:
         return "survived", ""
@@ -107,7 +107,7 @@ class Runner:
         self.copy, self.limit = copy, limit
 
     def run(self, fault: Fault, tests: tuple[str, ...]) -> Outcome:
-        """Inject one fault, build if it is in a compiled file, run its tests, and restore the file."""
+        """Inject one fault, build if its file is compiled, run the tests of the fault, and restore the file."""
         path, start = self.copy / fault.file, time.monotonic()
         original, is_compiled = path.read_bytes(), fault.file.startswith(COMPILED)
         try:
@@ -120,7 +120,7 @@ class Runner:
         return Outcome(result, by, time.monotonic() - start, len(tests))
 
     def test(self, tests: tuple[str, ...]) -> tuple[str, str]:
-        """Run tests in a process that ends at the first failure, or at three times the limit."""
+        """Run tests in a process that ends at the first failure, or after three times the limit."""
         log = self.copy / "build" / "log.txt"
         child = os.fork()
         if child == 0:
@@ -129,7 +129,7 @@ class Runner:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
             for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "polycast", "codegen")]:
-                del sys.modules[name]  # the run imports the copy's own modules
+                del sys.modules[name]  # The run imports the modules of the copy.
             options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
             options += ["-W", "ignore:Module already imported"]
             status = int(pytest.ExitCode.INTERNAL_ERROR)
@@ -155,13 +155,13 @@ _runner: Runner
 
 
 def begin(numbers: "Queue[int]", folder: Path, limit: float) -> None:
-    """Prepare this process to run faults in a copy, whose number is the next one of ``numbers``."""
+    """Prepare this process to run faults in a copy. The copy's number is the next in ``numbers``."""
     global _runner
     copy = folder / f"copy-{numbers.get()}"
     make_copy(copy)
     os.environ.update(environment(copy))
     os.chdir(copy)
-    # A file and its fault may have the same size and modification time, so Python would use a cached file.
+    # A file with a fault may have the size and the time of the original, so Python would use the original's bytecode.
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(copy / "python"), str(copy)]
     for name in IMPORTED:

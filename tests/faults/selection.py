@@ -1,7 +1,7 @@
-"""The selection of the tests for a fault: the tests that execute its line, tests of its area first.
+"""The selection of the tests for a fault: the tests that execute its line, with tests of its area first.
 
-``record`` runs the suite once with coverage.py and writes the lines of each test and its duration. ``record`` does not
-record lines that run at import, in another process or in C++: their faults run against all tests of their area.
+``record`` runs the suite once with coverage.py, and writes the lines and the duration of each test. It misses lines
+that run at import, in another process or in C++. For faults in such lines, all tests of the area run.
 """
 
 import os
@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.injected import ROOT, Fault
 
-# The tests of each part of the product. A file belongs to the part with the longest matching prefix of its path.
+# The tests of each area. A file belongs to the area with the longest matching prefix of the file's path.
 AREAS = {
     "python/polycast/": "tests/autocast tests/policies tests/packaging/test_signatures.py",
     "python/polycast/devices": "tests/devices tests/autocast tests/optim tests/scaler",
@@ -41,7 +41,7 @@ AREAS = {
     "csrc/cast_cache/": "tests/cast_cache",
     "csrc/multi_tensor/": "tests/optim tests/scaler",
 }
-# These tests read an installed wheel, but a fault is injected into a copy of the source tree.
+# These tests read an installed wheel, which has no injected fault.
 LEFT_OUT = ("tests/packaging/test_installed.py", "tests/packaging/test_package.py")
 _recording: coverage.Coverage | None = None
 _durations: dict[str, float] = {}
@@ -51,11 +51,11 @@ class Chosen(NamedTuple):
     """The tests of a fault."""
 
     tests: tuple[str, ...]
-    are_recorded: bool  # true if the tests passed in the recording; false for folders and files of an area
+    are_recorded: bool  # False for the folders and files of an area.
 
 
 def area(file: str) -> tuple[str, ...]:
-    """Return the folders and files of tests of a file's area."""
+    """Return the folders and files with the tests of a file's area."""
     return tuple(AREAS[max((start for start in AREAS if file.startswith(start)), key=len)].split())
 
 
@@ -65,7 +65,7 @@ def environment(copy: Path) -> dict[str, str]:
 
 
 class Recording:
-    """The lines and durations of the tests in one run of the suite; ``record`` writes the files into a folder."""
+    """The lines and durations of the tests in one run of the suite, which ``record`` writes into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._data = coverage.CoverageData(str(folder / "lines"))
@@ -74,7 +74,7 @@ class Recording:
             self.durations = dict(database.execute("select test, seconds from durations"))
 
     def tests_of(self, fault: Fault, seconds: float) -> Chosen:
-        """Return the tests to run for a fault; the recorded durations add up to at most these seconds."""
+        """Return the tests to run for a fault, with a total recorded duration of at most these seconds."""
         wanted = area(fault.file)
 
         def order(test: str) -> tuple[int, float]:
@@ -94,13 +94,13 @@ class Recording:
                 break
             chosen.append(test)
         files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
-        # Tests of a file run together, so that its fixtures are made once.
+        # Tests of a file run together, so that pytest sets up the fixtures of the file once.
         ordered = sorted(chosen, key=lambda test: files.index(test.partition("::")[0]))
         return Chosen(tuple(ordered), are_recorded=True)
 
 
 def record(copy: Path, folder: Path, jobs: int) -> None:
-    """Run the suite of a copy, and write the lines that each test executes, and the duration if it passes."""
+    """Run the suite of a copy, and write the lines that each test executes, and the durations of passing tests."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
@@ -113,7 +113,7 @@ def record(copy: Path, folder: Path, jobs: int) -> None:
 
 
 def pytest_configure() -> None:
-    """Start to record, if this is a process of pytest-xdist."""
+    """Start to record if this process is a worker of pytest-xdist."""
     global _recording
     worker, folder = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("FAULTS_RECORDING")
     if worker and folder:
@@ -130,7 +130,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up the seconds of a test and its fixtures."""
+    """Add the duration of a phase to the test, if the test passes."""
     if report.failed or report.skipped:
         _durations.pop(report.nodeid, None)
     elif report.when == "setup" or report.nodeid in _durations:
@@ -138,7 +138,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write the recording: each process writes its lines, and the main process the durations."""
+    """Write the recording: the lines in each worker, and the durations in the main process."""
     if _recording is not None:
         _recording.stop()
         _recording.save()

@@ -1,4 +1,4 @@
-"""The recorded faults apply to the current tree, mutants are drawn, and the status of a test run is interpreted."""
+"""The faults in history/ apply to the current source tree, mutants are drawn, and exit statuses are interpreted."""
 
 from collections import Counter
 from pathlib import Path

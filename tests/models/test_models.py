@@ -1,4 +1,4 @@
-"""Real models in training and evaluation match PyTorch's and torch_xla's own kernels bit for bit."""
+"""Real models in training and evaluation: the results equal stock PyTorch's and torch_xla's bit for bit."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ BUILDS = {build.__name__: build for build in ARCHITECTURES}
 CASES = [(HOST, build, way) for build in BUILDS for way in (EACH, ONE)]
 CASES += [(HOST, build, Way(train=False, one_region=build == "resnet")) for build in ("resnet", "faster_rcnn", "llama")]
 CASES += [("xla", "recurrent", EACH)]
-# Quick tests compare each op of these models on XLA, and each model on the CPU.
+# Other tests compare each op of these models on XLA, and each model on the CPU.
 SLOW = [("xla", "resnet", EACH), ("xla", "bert", ONE)]
 BF16 = torch.bfloat16
 

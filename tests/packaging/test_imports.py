@@ -1,4 +1,4 @@
-"""The imports between the parts of the repository follow the allowed directions and have no cycles."""
+"""The imports between the parts of the repository, which must be allowed and without cycles."""
 
 import ast
 import re
@@ -11,10 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 Graph = dict[str, set[str]]
-# The parts that each part of the repository may import; `polycast` is the installed package.
+# The parts that each part of the repository may import.
 MAY_IMPORT = {
     "python": {"polycast"},
-    "codegen": set(),  # it runs before the package is built
+    "codegen": set(),  # codegen runs before the build.
     "examples": {"polycast"},
     "tests": {"polycast", "codegen", "docs"},
     "docs": {"polycast", "codegen"},
@@ -25,7 +25,7 @@ CSRC = ROOT / "csrc"
 
 
 def modules(part: str) -> dict[str, Path]:
-    """Return the files of a part, by the names of their modules."""
+    """Return the files of a part, by the names of the modules."""
     top = ROOT / part
     paths = [path for path in top.rglob("*.py") if "__pycache__" not in path.parts]
     base = top if part == "python" else ROOT
@@ -35,7 +35,7 @@ def modules(part: str) -> dict[str, Path]:
 
 @cache
 def imported(name: str, path: Path, *, only_at_import: bool) -> set[str]:
-    """Return the names that a module imports; with `only_at_import`, without imports in functions or for types only."""
+    """Return the names that a module imports, with `only_at_import` without imports in functions or for types."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
 
     def visit(node: ast.AST) -> Iterator[str]:
@@ -57,7 +57,7 @@ def imported(name: str, path: Path, *, only_at_import: bool) -> set[str]:
 
 
 def circle(graph: Graph) -> list[str]:
-    """Return the nodes of a cycle; empty if there is none."""
+    """Return the nodes of a cycle, or an empty list."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -84,7 +84,7 @@ def test_the_modules_of_a_part_have_no_import_cycle(part: str) -> None:
 
 
 def includes(folder: Path) -> Iterator[str]:
-    """Yield the folders whose files a folder of csrc includes."""
+    """Yield the folders with files that the files in a folder of csrc include."""
     for path in [*folder.rglob("*.h"), *folder.rglob("*.cpp")]:
         for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
             target = CSRC / name if (CSRC / name).exists() else path.parent / name

@@ -1,4 +1,4 @@
-"""The errors of setup.py and of the import: one line that states the cause and the fix."""
+"""The errors of setup.py and of the import, which state the cause and the fix in one line."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ REMEDY = (
     "(with uv: uv pip install)"
 )
 TOOLS = "polycast is compiled by a C++17 compiler and ninja, and"
-# The fault, and the message of setup.py.
+# The code before setup.py runs, and the message of setup.py.
 BUILDS = {
     "sys.version_info, sys.version = (3, 9), '3.9.18'": "polycast needs Python 3.10 or newer, and this is 3.9.18.",
     "sys.platform = 'darwin'": "polycast supports Linux only, and this is darwin.",
@@ -45,7 +45,7 @@ def test_an_impossible_build_states_the_reason_in_one_line(wrong: str) -> None:
 
 
 def test_a_build_finds_the_torch_that_build_isolation_hides() -> None:
-    """pip runs the environment's Python without its packages, and with the packages that the build requires."""
+    """With build isolation, pip runs the environment's Python with only the packages that the build requires."""
     code = f"""
 import importlib.util, jinja2, setuptools, sys, yaml
 sys.path = [path for path in sys.path if "site-packages" not in path]
@@ -78,7 +78,7 @@ def test_importing_a_build_for_another_environment_prints_the_command_to_reinsta
 
 
 def test_importing_an_unbuilt_source_tree_prints_the_command_to_build(tmp_path: Path) -> None:
-    """A checkout without an installation has the sources only."""
+    """A checkout has only the sources."""
     for path in (ROOT / "python" / "polycast").iterdir():
         if path.name != "_built_for.py" and path.suffix != ".so":
             target = tmp_path / "polycast" / path.name

@@ -1,4 +1,4 @@
-"""The built and distributed files: the compiled module, the wheel's metadata, the source distribution, the messages."""
+"""The built and distributed files: the compiled module, the wheel's metadata, and the source distribution."""
 
 import importlib.util
 import shutil
@@ -21,7 +21,7 @@ RELEASE = ".".join(torch.__version__.split(".")[:2])
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a source distribution in dist/; lib/ has the files of an older build and of this one."""
+    """Return a folder with a source distribution in dist/, and the files of an older build and this build in lib/."""
     folder = tmp_path_factory.mktemp("made")
     stale = folder / "lib" / "polycast" / "gone.py"
     stale.parent.mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_a_source_distribution_contains_only_the_files_of_a_build(made: Path) ->
 
 
 def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path: Path) -> None:
-    """pip requires the version of the source distribution, and can use its cached wheel with another PyTorch."""
+    """pip checks that the wheel has the version of the source distribution, and may cache it for another PyTorch."""
     (path,) = (made / "dist").glob("*.tar.gz")
     with tarfile.open(path) as archive:
         archive.extractall(made, filter="data")
@@ -80,7 +80,7 @@ def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path:
         assert "Requires-Dist: torch>=2.9" in facts
 
 
-# A program that runs setup.py with a compiler that does nothing.
+# A program that runs setup.py with a fake compiler.
 WITHOUT_COMPILER = """
 import runpy, sys
 from torch.utils.cpp_extension import BuildExtension
@@ -94,7 +94,7 @@ runpy.run_path("setup.py", run_name="__main__")
 def test_the_target_of_a_build_is_written_next_to_its_compiled_module(
     tmp_path: Path, options: tuple[str, ...], place: str
 ) -> None:
-    """In an editable install the target is among the sources."""
+    """In an editable install, the target is among the sources."""
     for name in ("setup.py", "pyproject.toml", "policy.yaml", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     for name in ("codegen", "csrc", "generated", "python"):

@@ -1,4 +1,4 @@
-"""The signature of every public callable shows its real arguments."""
+"""The signatures of public callables, which must show the real arguments."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from polycast import cast_cache, debug, policy, syncfree
 
 
 def public() -> Iterator[tuple[str, Callable[..., object]]]:
-    """Yield the public functions, classes and methods by their names."""
+    """Yield the names and objects of public functions, classes and methods."""
     for module in (polycast, cast_cache, debug, policy, syncfree):
         for name in module.__all__:
             value = getattr(module, name)
@@ -22,7 +22,7 @@ def public() -> Iterator[tuple[str, Callable[..., object]]]:
 
 
 def test_every_public_callable_shows_its_arguments() -> None:
-    """Only exceptions and the step of a scaler, which passes arguments on to the optimizer, have open arguments."""
+    """Only exceptions, and the step of a scaler, which forwards arguments to the optimizer, have open arguments."""
     parameters = {name: inspect.signature(function).parameters.values() for name, function in public()}
     kinds = {name: [parameter.kind for parameter in found] for name, found in parameters.items()}
     assert len(kinds) > 50

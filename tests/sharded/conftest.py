@@ -1,4 +1,4 @@
-"""A world of two processes for all tests of sharded parameters: this process, and another that makes the same calls."""
+"""Fixtures for a world of two processes: this process, and another process that makes the same calls."""
 
 import gc
 from collections.abc import Iterator
@@ -40,6 +40,6 @@ def on_both_ranks(request: pytest.FixtureRequest, other: world.Other) -> Iterato
 
 @pytest.fixture
 def freed() -> Iterator[None]:
-    """Free models of FSDP1 here, because PyTorch warns when it frees them, and another test would raise the warning."""
+    """Free models of FSDP1 after the test, because PyTorch then warns, and the warning would fail another test."""
     yield
     gc.collect()

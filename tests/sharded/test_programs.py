@@ -1,8 +1,8 @@
 """Random programs of a scaler and optimizers over two ranks match torch.optim with the gradients of all ranks.
 
 Both ranks draw the same program. Each rank has its shards twice: as sharded parameters, and as plain tensors that
-torch.optim steps with unscaled gradients. The plain gradients are clipped by the norm of all shards. The step is
-skipped if a gradient of any rank is non-finite. TIMES=100 runs 100 times as many programs.
+torch.optim steps with unscaled gradients. The program clips the plain gradients by the norm of all shards, and skips
+torch.optim's step if a gradient of any rank is non-finite. TIMES=100 runs 100x as many programs.
 """
 
 from random import Random
@@ -21,7 +21,7 @@ from tests.support.sharded.world import distributed, rank, size
 
 pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
-#: Arguments like models.PLACES. None is a plain parameter, of which each rank has its own.
+# : Arguments like models.PLACES. None means a plain parameter, which differs between ranks.
 LAYOUTS: tuple[Any, ...] = (("0",), ("1",), ("R",), ("0R", 1, 0), ("01", 1, 0), ("R1", 0, 1), None)
 MOMENTUM, ADAM = {"lr": 0.1, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -31,25 +31,25 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "foreach": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"foreach": True}),
     "fused": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"fused": True}),
 }
-Part = tuple[int, ...]  # the index of a parameter, and the offset of the part; replicas have the same part
+Part = tuple[int, ...]  # The index of a parameter, and the offset of the part. Replicas have equal parts.
 
 
 def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
-    """Return the values of all ranks."""
+    """Gather the values of all ranks."""
     each: list[Any] = [None] * size()
     distributed.all_gather_object(each, values)
     return {part: value for values in each for part, value in values.items()}
 
 
 class Optimized:
-    """Parameters in some layouts with their optimizer, and this rank's shards with torch.optim."""
+    """Parameters of random layouts with an optimizer, and this rank's shards of them with torch.optim's optimizer."""
 
     def __init__(self, random: Random, is_sharded: bool) -> None:
         kind = random.choice(["SGD", "AdamW", "AdamW", "for-loop", "foreach", "fused"])
         ours, theirs, options = KINDS[kind]
         choice = LAYOUTS if is_sharded else [None]
         self.layouts = [random.choice(choice[: -1 if is_sharded and not index else None]) for index in range(3)]
-        if kind in ("foreach", "fused"):  # torch.optim does not accept lists over several meshes
+        if kind in ("foreach", "fused"):  # torch.optim rejects lists over several meshes.
             self.layouts = self.layouts[:1] * 3
         self.dtypes = [layout and random.choice([torch.float32, torch.float64]) for layout in self.layouts]
         wholes = [torch.randn(random.randint(1, 6), random.randint(1, 5), dtype=dtype) for dtype in self.dtypes]
@@ -67,7 +67,7 @@ class Optimized:
         return result.detach()
 
     def part(self, index: int, number: int | None = None) -> Part:
-        """Return the part of a parameter on a rank, by default on this rank."""
+        """Return the part of a parameter that is on a rank, by default on this rank."""
         number, param = rank() if number is None else number, self.params[index]
         if self.layouts[index] is None:
             return index, number
@@ -76,16 +76,16 @@ class Optimized:
         return index, *splits
 
     def give(self, random: Random, scale: float, factor: float, bad: float | None) -> None:
-        """Set gradients. Some may be missing, but not all, and one may be non-finite."""
+        """Set gradients. Some may be missing, but not all. One gradient may be non-finite."""
         kept, lone = random.choice(self.parts), random.randrange(size())
         some = {part for part in self.parts if random.random() < random.choice([0.0, 0.5])}
-        if random.random() < 0.3:  # rank `lone` loses the gradients that only it has
+        if random.random() < 0.3:  # Rank `lone` loses the gradients that the other rank lacks.
             others = {self.part(index, 1 - lone) for index in range(3)}
             some |= {self.part(index, lone) for index in range(3)} - others
         needed = {kept, *(self.part(0, number) for number in range(size()) if not self.is_sharded)}
         for index, (param, layout, shard) in enumerate(zip(self.params, self.layouts, self.shards, strict=True)):
             grad = torch.randn(param.shape, dtype=param.dtype) * scale * factor
-            param.grad = placed(grad, *layout) if layout else grad  # all ranks call placed, because it communicates
+            param.grad = placed(grad, *layout) if layout else grad  # All ranks call placed.
             part, local = self.part(index), self.local(param.grad)
             if part in some - needed:
                 param.grad = shard.grad = None
@@ -98,7 +98,7 @@ class Optimized:
         self.named = [f"param_groups[0]['params'][{kept[0]}]"] if here else []
 
     def clip(self, max_norm: float, norm_type: float) -> Tensor:
-        """Clip the shards, and return the norm: of all ranks for shards, of this rank for plain parameters."""
+        """Clip the shards, and return the norm over all ranks, with the plain parameters of this rank only."""
         grads = {self.part(index): shard.grad for index, shard in enumerate(self.shards) if shard.grad is not None}
         known = gathered(grads)
         parts = [known[part].double() for part in known if self.layouts[part[0]] or part == self.part(part[0])]
@@ -130,7 +130,7 @@ class Program:
         for each, bad in zip(self.all, bads, strict=True):
             each.give(self.random, self.scale, self.random.choice([1.0, 1e20]) if look == "clip" else 1.0, bad)
         self.look(look)
-        if look == "step" or self.random.random() < 0.9:  # otherwise the batch is dropped
+        if look == "step" or self.random.random() < 0.9:  # Otherwise the program drops the batch.
             self.step(self.random.random() < 0.5, is_bad)
         self.scaler.update()
         self.good = 0 if is_bad else self.good + 1

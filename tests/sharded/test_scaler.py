@@ -1,4 +1,4 @@
-"""A scaler over two ranks: training of FSDP1 and FSDP2 models, its collectives, and reductions of found_inf."""
+"""A scaler over two ranks: training of FSDP1 and FSDP2 models, and the reductions of found_inf and the norm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ on_both_ranks = pytest.mark.usefixtures("on_both_ranks")
 
 
 def poison(layers: nn.Module) -> None:
-    """Set an infinity that only the last rank sees, if that rank has elements."""
+    """Set one element of a gradient on the last rank to infinity, if that rank has elements."""
     grads = [param.grad for param in layers.parameters() if param.grad is not None]
     shards = [shard for grad in grads if (shard := getattr(grad, "_local_tensor", grad)).numel()]
     if rank() == size() - 1 and shards:
@@ -45,7 +45,7 @@ def poison(layers: nn.Module) -> None:
 def test_a_fully_sharded_model_trains_as_with_stock_pytorch(kind: str, look: str, skip_on_host: bool) -> None:
     layers, reference, called = model(), model(), list[int]()
     optimizer, theirs = OPTIMIZERS[kind](layers.parameters()), OPTIMIZERS["for-loop"](reference.parameters())
-    if skip_on_host:  # a step hook can read the gradients, so the scaler unscales them in place
+    if skip_on_host:  # A hook could read the gradients, so the scaler unscales them.
         optimizer.register_step_post_hook(lambda *_: called.append(1))
     scaler, stock = started(skip_on_host=skip_on_host), started(Scaler("cpu", init_scale=SCALE))
     schedule = polycast.SkipAwareLR(optimizer, lambda taken: torch.ones_like(taken), scaler)
@@ -70,7 +70,7 @@ def test_a_fully_sharded_model_trains_as_with_stock_pytorch(kind: str, look: str
 
 
 def collectives(call: Callable[[], object]) -> list[str]:
-    """Return the reductions of a call, and assert that it makes no other collective."""
+    """Return the reductions that a call makes, and assert that the call makes no other collective."""
     reductions = mock.Mock(wraps=distributed.all_reduce)
     with CommDebugMode() as mode, mock.patch.object(distributed, "all_reduce", reductions):  # type: ignore[no-untyped-call]
         call()
@@ -95,7 +95,7 @@ SUBJECTS: dict[str, tuple[Callable[[], Any], int]] = {
 @pytest.mark.parametrize("subject", SUBJECTS)
 @pytest.mark.parametrize("clipping", [None, (1.0, 2.0), (1.0, INF)], ids=str)
 def test_an_iteration_has_one_reduction_for_each_mesh(subject: str, clipping: tuple[float, float] | None) -> None:
-    """found_inf and the norm are reduced together."""
+    """The reduction combines found_inf and the norm."""
     params, count = SUBJECTS[subject]
     optimizer, scaler = syncfree.AdamW(params(), lr=0.05), started()
 
@@ -208,7 +208,7 @@ def test_stages_of_a_pipeline_skip_together_with_a_process_group_and_separately_
 
 
 class Mesh:
-    """A mesh of two ranks, with the attributes that the reductions use."""
+    """A fake mesh of two ranks, with the attributes that the reductions use."""
 
     ndim = 1
     size = staticmethod(lambda _dim=0: 2)
@@ -218,7 +218,7 @@ class Mesh:
 
 @pytest.mark.parametrize("device", ["cuda:0", "xpu:0"])
 def test_found_inf_is_reduced_without_a_sync(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On fake tensors any sync raises. This rank has sharded and plain gradients."""
+    """On fake tensors, any device sync raises. This rank has sharded and plain gradients."""
     reductions: list[torch.Size] = []
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor, *_, **__: reductions.append(tensor.shape))
     place, mesh, params = torch.device(device), Mesh(), [torch.ones(1) for _ in range(3)]
@@ -227,4 +227,4 @@ def test_found_inf_is_reduced_without_a_sync(device: str, monkeypatch: pytest.Mo
         checks = [GradientCheck(params, where, (0,), zero, flags, zero) for where in (mesh, None)]
         found_infs, norms = agree(checks, {mesh: Shards(place, split_dims={(0,): None})}, place, with_norms=True)
     assert [tensor.device for tensor in (*found_infs.values(), *norms)] == [place] * 3
-    assert reductions == [(2 + 2,)]  # two flags (non-finite, present), and the norms
+    assert reductions == [(2 + 2,)]  # Two flags (non-finite, present), and the norms.

@@ -1,4 +1,4 @@
-"""watch in data parallel training: each process has its own findings."""
+"""watch in data parallel training, in which each process has separate findings."""
 
 import polycast
 import pytest
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
 
 class Reduced(nn.Module):
-    """A layer whose output is summed over the processes, and overflows in the second process."""
+    """A layer that sums its output over the processes. The result overflows in the second process."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ def test_a_process_names_its_own_overflow_and_reports_values_from_another() -> N
 
 
 def test_a_collective_is_not_called_again() -> None:
-    """The other process would not repeat the call, and would pair it with its next collective."""
+    """The other process would pair a repeated call with its next collective."""
     model = Reduced()
     with polycast.debug.watch(model) as found, polycast.autocast("cpu", torch.float16):
         model(torch.ones(1, 4))

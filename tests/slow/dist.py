@@ -1,11 +1,10 @@
-"""A script that makes the distributed files in build/dist/, installs each and uses it: `make dist`.
+"""The script of `make dist`, which creates the distributed files in build/dist/, and installs and uses each file.
 
     python -m tests.slow.dist 2.9.0 2.13.0
 
-For each of these PyTorch releases `make build` makes a wheel. The files and the metadata of the wheels and of the
-source distribution are compared with the checkout. Each wheel, and the source distribution, is installed into a new
-environment, where a model is trained for one step and `polycast verify` runs. The script needs the network, and
-minutes per release.
+`make build` creates a wheel for each of these PyTorch releases. The script compares the files and metadata of the
+wheels and the source distribution with the checkout. It installs each of them into a new environment, trains a model
+there for one step, and runs `polycast verify`. The script needs the network, and minutes per release.
 """
 
 import os
@@ -41,7 +40,7 @@ print(polycast.__version__)
 
 
 def main(releases: list[str]) -> None:
-    """Run the stages and print a line for each; the first failure ends the program."""
+    """Run the stages, and print a line for each. The first failure ends the program."""
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir(parents=True)
     minors = {release: release.rpartition(".")[0] for release in releases}
@@ -49,7 +48,7 @@ def main(releases: list[str]) -> None:
         run(["make", "--no-print-directory", "build", f"TORCH={release}"], ROOT)
         (wheel,) = (ROOT / "build" / f"wheel-{release}").glob("*.whl")
         report(Path(shutil.copy(wheel, DIST)), check_wheel(wheel, minor))
-    with TemporaryDirectory() as folder:  # otherwise setuptools leaves a folder among the sources
+    with TemporaryDirectory() as folder:  # This prevents a new folder among the sources.
         run([sys.executable, "setup.py", "-q", "egg_info", "--egg-base", folder, "sdist", "--dist-dir", DIST], ROOT)
     (source,) = DIST.glob("*.tar.gz")
     report(source, check_source_distribution(source))
@@ -62,7 +61,7 @@ def main(releases: list[str]) -> None:
 
 
 def use(release: str, folder: Path, wanted: str, *named: Any) -> None:
-    """Install the package into a new environment over the packages of the Makefile's environment, and use it there."""
+    """Install and use the package in a new environment over the packages of the Makefile's environment."""
     base = ROOT / (".venv" if release == "2.9.0" else f".venv-{release}")
     run([base / "bin" / "python", "-m", "venv", folder])
     (own,) = folder.glob("lib/python*/site-packages")

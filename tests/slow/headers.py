@@ -1,7 +1,7 @@
-"""A check of the C++ against PyTorch releases that are not installed: `python -m tests.slow.headers 2.12.0 newest`.
+"""A check that csrc compiles with other PyTorch releases: `python -m tests.slow.headers 2.12.0 newest`.
 
-The headers come from the wheels for macOS, which are the smallest, and are stored in build/headers/. They do not
-contain CUDA's headers, which our code does not include.
+The headers come from the wheels for macOS, which are the smallest. build/headers/ stores them. CUDA's headers are
+missing, but our code does not include them.
 """
 
 import json
@@ -26,7 +26,7 @@ OPTIONS = ["-fsyntax-only", "-Wall", "-Werror", "-DAT_PER_OPERATOR_HEADERS", "-f
 
 
 def main(versions: list[str]) -> int:
-    """Check against each release, print a line for each and the errors below it; return the exit status."""
+    """Check each release, print a line for each with the errors, and return the exit status."""
     failed = False
     for version in versions:
         headers = fetch(newest() if version == "newest" else version)
@@ -40,7 +40,7 @@ def main(versions: list[str]) -> int:
 
 
 def standard(headers: Path) -> str:
-    """Return the C++ standard with which PyTorch compiles extensions; `headers` is the folder that contains torch/."""
+    """Return the C++ standard with which PyTorch compiles extensions. The folder `headers` contains torch/."""
     match = re.search(r"common_cflags \+= \['-std=(c\+\+\d+)'", (headers / EXTENSION).read_text(encoding="utf-8"))
     assert match is not None, f"{EXTENSION} of torch {headers.name} does not say the C++ standard"
     return match[1]
@@ -68,7 +68,7 @@ def fetch(version: str) -> Path:
 
 
 def errors_of(source: Path, headers: Path) -> str:
-    """Return the compiler's errors for a file; warnings in our own code are errors."""
+    """Return the compiler's errors for a file. Warnings in our own code are errors."""
     include = headers / "torch" / "include"
     system = [include, include / "torch" / "csrc" / "api" / "include", sysconfig.get_path("include")]
     command = ["g++", *OPTIONS, f"-std={standard(headers)}", *(f"-isystem{path}" for path in system), str(source)]

@@ -1,8 +1,8 @@
-"""A script that runs tests on builds with sanitizers: `make sanitize`.
+"""The script of `make sanitize`, which runs tests on builds with sanitizers.
 
-The C++ is compiled into build/sanitize/, as a package next to the installed package: once with AddressSanitizer and
-UndefinedBehaviorSanitizer for the kernels, and once with ThreadSanitizer for the scopes, the cast cache and the call
-recorder. A finding ends the process, so the tests fail.
+It compiles the C++ into a package in build/sanitize/: once with AddressSanitizer and UndefinedBehaviorSanitizer for the
+kernels, and once with ThreadSanitizer for the scopes, the cast cache and the call recorder. A finding ends the process,
+so the tests fail.
 """
 
 import os
@@ -16,9 +16,9 @@ import torch
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
 
-# Without NDEBUG some classes of PyTorch would have more fields than in its binaries.
+# Without NDEBUG, some classes of PyTorch would have more fields than in PyTorch's binaries.
 _COMMON = "-fno-omit-frame-pointer -DNDEBUG"
-# Tests with traces that several threads start, end and use.
+# Tests of traces that several threads start, end and use.
 TRACES = (
     "a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process",
     "a_trace_that_another_thread_ends_stops_recording",
@@ -37,7 +37,7 @@ class Sanitizer(NamedTuple):
 
 SANITIZERS = {
     "memory": Sanitizer(
-        # vptr would need the type information of PyTorch's classes, which PyTorch does not export.
+        # vptr would need the type information of PyTorch's classes, which is not exported.
         f"-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all {_COMMON}",
         ("libasan.so", "libubsan.so"),
         {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"},
@@ -46,12 +46,12 @@ SANITIZERS = {
     "threads": Sanitizer(
         f"-fsanitize=thread {_COMMON}",
         ("libtsan.so",),
-        # ThreadSanitizer does not see PyTorch's accesses, nor its OpenMP barriers, so PyTorch's pool has one thread.
+        # ThreadSanitizer does not see PyTorch's accesses or OpenMP's barriers, so PyTorch's pool has one thread.
         {
             "TSAN_OPTIONS": f"halt_on_error=1 suppressions={Path(__file__).with_name('thread_sanitizer.txt')}",
             "OMP_NUM_THREADS": "1",
         },
-        # Output is not captured, because a finding ends the process before pytest prints what it captured.
+        # pytest does not capture output, because a finding ends the process before pytest prints captured output.
         (
             "--capture=no",
             "tests/cast_cache/test_threads.py",
@@ -63,13 +63,13 @@ SANITIZERS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Build and test with each sanitizer, or with the sanitizer named first, and return pytest's exit status."""
+    """Build and test with each sanitizer, or with the one in the first argument, and return pytest's exit status."""
     names = [arguments.pop(0)] if arguments and arguments[0] in SANITIZERS else [*SANITIZERS]
     return max(run(name, arguments) for name in names)
 
 
 def run(name: str, arguments: list[str]) -> int:
-    """Build what has changed, and run the tests."""
+    """Build changed files with a sanitizer, and run the tests."""
     sanitizer, build = SANITIZERS[name], BUILD / name
     flags = {"MAX_JOBS": "2", **os.environ, "CFLAGS": sanitizer.flags, "LDFLAGS": sanitizer.flags}
     command = [sys.executable, "setup.py", "--quiet", "build", f"--build-base={build}", f"--build-lib={build / 'lib'}"]

@@ -1,8 +1,7 @@
-"""Each feature on a tiny model, in each environment; docs/works_with.md has the results.
+"""The features on a tiny model, in each environment; docs/works_with.md has the results.
 
-A value reveals the dtype in which it was computed: the weight rounds differently in float32, float16 and bfloat16, and
-its products with small whole numbers are exact. A forward and a backward therefore reveal their dtypes wherever they
-run.
+A value shows the dtype that computed it: the weight rounds differently in float32, float16 and bfloat16, and its
+products with small integers are exact. A forward and a backward therefore show their dtypes wherever they run.
 """
 
 import sys
@@ -23,14 +22,14 @@ from tests.support.probe import stock_kernels
 from tests.support.sharded import world
 
 NONE: Any = nullcontext()
-WEIGHT = 1 + 2**-9 + 2**-12  # float16 loses the last term, bfloat16 the last two
+WEIGHT = 1 + 2**-9 + 2**-12  # float16 loses the last term, and bfloat16 the last two.
 KINDS = {float(torch.tensor(WEIGHT).to(kind)): str(kind)[6:] for kind in (torch.float32, torch.float16, torch.bfloat16)}
-# The rules by library: polycast's, or none for torch.amp. The transforms of torch.func split linear.
+# The rules for polycast; torch.amp has none. The transforms of torch.func split linear into the other ops.
 RULES = {polycast: polycast.Policy(dict.fromkeys(("linear", "matmul", "mm", "addmm", "bmm"), "float16"))}
 
 
 class Net(nn.Module):
-    """A model whose forward can enter a region, and can use another function than linear."""
+    """A model whose forward can enter a region, and can call another function instead of linear."""
 
     def __init__(self, region: Callable[[], Any] = nullcontext, compute: Callable[..., Any] | None = None) -> None:
         super().__init__()
@@ -78,7 +77,7 @@ def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def in_a_hook(*args: Any) -> Tensor:
-    """Run the step in a hook of another backward, in the thread that autograd has for a device.
+    """Run the step in a hook of another backward, in autograd's thread for a device.
 
     Specification 5.3.
     """
@@ -95,7 +94,7 @@ def with_compiled_step(forward: Any, x: Tensor, scale: Any = same, step: Any = s
 
 
 def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same) -> Any:
-    """Compute the gradients of each sample: vmap of grad."""
+    """Compute the gradients of each sample by vmap of grad."""
 
     def loss(params: dict[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
         y = torch.func.functional_call(model, params, x[None])[0]
@@ -111,7 +110,7 @@ def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same
 
 
 class Way(NamedTuple):
-    """The way a model is wrapped, and the way a step runs: forward, backward and the rest."""
+    """The way in which a model is wrapped and a step runs, and the device."""
 
     wrap: Callable[[nn.Module, Tensor], Any] = same
     run: Callable[..., Tensor] = backward
@@ -145,14 +144,14 @@ def region(way: Way, library: Any, inner: polycast.Policy | None = None) -> Any:
 
 
 def leave(thread: int, stack: ExitStack, loss: Tensor) -> Tensor:
-    """Leave the region around a forward before the backward, unless another thread runs both."""
+    """Leave the region between forward and backward, unless they run in another thread."""
     if get_ident() == thread:
         stack.close()
     return loss
 
 
 def kinds(way: Way, net: Net, held: Any = NONE, around: Any = nullcontext, unit: float = 4.0) -> set[Any]:
-    """Return the dtypes of forward and backward, in three runs."""
+    """Return the dtypes of forward and backward in three runs."""
     found = set()
     with held:
         with around():
@@ -185,7 +184,7 @@ def assigned(way: Way, library: Any) -> object:
 
 
 def kept(way: Way, library: Any) -> object:
-    """Return the outputs before writes to the weight, after an unnoticed one, and after a noticed one."""
+    """Return the outputs before a write to the weight, after an unnoticed write, and after a noticed write."""
     net = Net(partial(region, way, library)).to(way.device)
     weight = net.linear.weight.requires_grad_(False)
 
@@ -203,13 +202,13 @@ def kept(way: Way, library: Any) -> object:
 
 
 def multiply_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Double the gradient, so that a replaced backward is detectable."""
+    """Double the gradients, so that the result differs without this backward."""
     x, weight = ctx.saved_tensors
     return 2 * grad.float().mm(weight), 2 * grad.float().t().mm(x)
 
 
 def custom(way: Way, library: Any) -> object:
-    """Use a backward that runs outside of the region but computes in the region of its forward."""
+    """Return the dtypes of a function whose backward runs outside of the region, but in its dtype."""
     wrap = library.custom_fwd(device_type=way.device)
 
     class Multiply(torch.autograd.Function):
@@ -223,7 +222,7 @@ def custom(way: Way, library: Any) -> object:
 
 
 def trained(way: Way, make: Callable[[Any], torch.optim.Optimizer], scaler: Any) -> list[float]:
-    """Return the outputs and the scales of four steps; the second overflows if there is a scaler."""
+    """Return the outputs and the scales of four steps. With a scaler, the second step overflows."""
     net, seen = Net().to(way.device), []
     forward = way.wrap(net, way.batch())
     optimizer = make((forward if isinstance(forward, nn.Module) else net).parameters())
@@ -251,8 +250,8 @@ def optimized(way: Way, library: Any) -> object:
 
 AMP: Any = torch.amp
 HALF, REGION = {("float16", "float16")}, {("bfloat16", "bfloat16")}
-# The test of each feature, and the result if the feature works; None stands for the result of eager stock PyTorch. The
-# page has two tables, because one table of all features is too wide for a phone.
+# The test of each feature, and the result if the feature works. None means the result of eager stock PyTorch. The page
+# has two tables, because one table of all features is too wide for a phone.
 POLICIES: dict[str, tuple[Callable[[Way, Any], object], object]] = {
     "`use`": (used, HALF),
     "around": (around, HALF),

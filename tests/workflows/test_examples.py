@@ -1,4 +1,4 @@
-"""Each example of examples/ runs with few steps. test_integrations.py runs the examples in other packages' trainers."""
+"""Each example in examples/ runs with few steps. test_integrations.py runs the examples in other packages' trainers."""
 
 import os
 import signal
@@ -23,19 +23,19 @@ OPTIONS: dict[str, list[str]] = {
     "lora.py": ["--steps", "3", "--width", "64", "--output", "lora.png"],
     "resnet.py": ["--steps", "2", "--output", "resnet.png"],
 }
-# Each program uses one thread, because several tests run at once.
+# Each program uses one thread, because several tests run at the same time.
 PLAIN = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the examples run."""
+    """Return the folder in which the examples run."""
     return tmp_path_factory.mktemp("examples")
 
 
 @pytest.fixture(scope="module")
 def printed(folder: Path) -> dict[str, list[str] | str]:
-    """The output of each example whose packages are installed, or its error."""
+    """Return the output or the error of each example whose packages are installed."""
     programs = {}
     for name, options in OPTIONS.items():
         source = page(f"examples/{name}")

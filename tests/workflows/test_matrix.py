@@ -9,7 +9,7 @@ from tests.support.snippets import ROOT, page
 from tests.support.xla import NEEDS_XLA
 from tests.workflows.matrix import FEATURES, OTHERS, POLICIES, WAYS, verdict
 
-# PyTorch warns of jit.trace, of FSDP1 in one process, and of a Function that dynamo traces.
+# PyTorch warns about jit.trace, about FSDP1 in one process, and about a Function that dynamo traces.
 IGNORED = (".*torch.jit.trace", "FSDP is switching", "<class 'torch.autograd")
 pytestmark = [
     pytest.mark.usefixtures("world_of_one", "one_thread"),
@@ -46,7 +46,7 @@ def written(verdicts: Verdicts) -> str:
 
 @pytest.fixture(scope="module")
 def recorded(request: pytest.FixtureRequest) -> Iterator[Verdicts]:
-    """The results on the page, which is rewritten at the end on request."""
+    """Return the results on the page, and write new results after the tests on request."""
     verdicts = dict.fromkeys([(way, feature) for way in WAYS for feature in FEATURES], "not measured") | read()
     yield verdicts
     if request.config.getoption(REWRITE):

@@ -18,7 +18,7 @@ from tests.support.xla import NEEDS_XLA
 
 BF16 = torch.bfloat16
 TOLERANCE = {torch.float16: 0.01, BF16: 0.05}
-# torch_xla deprecates the function by which the documents get its device.
+# torch_xla deprecates the function by which the documents get the device.
 pytestmark = [
     RESIZES,
     pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning"),
@@ -28,7 +28,7 @@ loss_fn = nn.MSELoss()
 
 
 def data(device: str, steps: int = 8, same: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of a linear problem on the device, and run each step on XLA, as torch_xla's loaders do."""
+    """Yield batches of a linear problem on the device, and run each step on XLA, like torch_xla's loaders."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(8, 2, generator=generator)
     inputs = torch.randn(steps, 16, 8, generator=generator)
@@ -94,7 +94,7 @@ def train(
     same: bool = False,
     steps: int = 8,
 ) -> Run:
-    """Train with the typical loop of the documents; step is the code after the forward pass."""
+    """Train with the typical loop of the documents. ``step`` is the code after the forward pass."""
     model = model or network(amp.device)
     optimizer = amp.optim.SGD(model.parameters(), lr=0.1)
     scaler = amp.GradScaler(init_scale)
@@ -114,7 +114,7 @@ def typical(amp: Amp) -> list[Tensor]:
 
 
 def without_scaler(amp: Amp) -> list[Tensor]:
-    """Run the loop of "Auto Mixed Precision (AMP) on GPU". It has no scaler, because bfloat16 needs none."""
+    """Run the loop of "Auto Mixed Precision (AMP) on GPU", which has no scaler, because bfloat16 needs none."""
     return train(amp, step=plain_step).losses
 
 
@@ -144,7 +144,7 @@ def penalized(amp: Amp) -> list[Tensor]:
     return losses
 
 
-# The fraction of the first loss to which the losses of each loop fall at least.
+# The limit of each loop's last loss, as a fraction of the first loss.
 LOOPS: dict[Callable[[Amp], list[Tensor]], float] = {
     typical: 0.5,
     without_scaler: 0.5,
@@ -153,7 +153,7 @@ LOOPS: dict[Callable[[Amp], list[Tensor]], float] = {
 
 
 def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
-    """Assert that the losses fall as in float32, at least to a fraction of the first loss."""
+    """Assert that the losses fall like in float32, and below a fraction of the first loss."""
     losses, reference = torch.stack(found).tolist(), torch.stack(wanted).tolist()
     assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]
@@ -171,13 +171,13 @@ def test_a_loop_of_the_documents_trains_like_float32(
 
 
 def test_a_training_run_finds_its_scale(real_device: str) -> None:
-    """If the initial scale is too large for float16, the run equals one without skipped steps; their losses repeat."""
+    """Without the skipped steps, whose losses repeat, a run with a too large scale equals a float32 run."""
     losses, _, scaler, optimizer = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
     assert (3 < skips < 10) if for_scaling(real_device) is torch.float16 else skips == 0
     assert scaler.get_scale() == 2.0 ** (24 - skips)
     real = [loss for loss, after in pairwise(losses) if loss.item() != after.item()]
-    assert len(real) + skips in (15, 16)  # the last loss does not show whether its step was skipped
+    assert len(real) + skips in (15, 16)  # The last loss does not show a skip.
     compare(real, train(float32(), same=True, steps=len(real)).losses, for_scaling(real_device))
 
 

@@ -1,5 +1,5 @@
-"""The package in popular trainers: a table of trainers and recipes, compared with PyTorch.
+"""polycast in popular trainers: a table of trainers and recipes, compared with stock PyTorch.
 
-``recipes`` defines the tasks, ``cells`` the table and its processes, and ``trainers`` has one module for each package.
+``recipes`` defines the tasks, and ``cells`` the table and its processes. ``trainers`` has a module for each package.
 `make ecosystem` creates an environment with all packages and prints the table.
 """

@@ -1,4 +1,4 @@
-"""The table: each trainer with each recipe, and the result.
+"""The table of results, with each trainer and recipe.
 
 Each training run has its own process, because the state of a trainer lives as long as its process.
 """
@@ -22,7 +22,7 @@ from tests.slow.ecosystem.recipes import RECIPES, Kit, Recipe, Trained
 
 Train = Callable[[Kit], Trained]
 TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}
-# The processes are children of one server that has imported everything, so each one starts at once.
+# The processes are children of a server that has imported all modules, so that each process starts fast.
 PROCESSES = multiprocessing.get_context("forkserver")
 
 
@@ -33,16 +33,16 @@ class Cell:
     package: str
     recipe: Recipe
     train: Train
-    stock: Train  # the stock run with equal seed and data, by the trainer or, if it has no such run, by PyTorch's loop
-    line: str  # the line that a user adds to training with stock PyTorch, in addition to our optimizer and scaler
-    needs_line: bool  # whether the line is always required
+    stock: Train  # The stock run with equal seed and data, by the trainer or else by PyTorch's loop.
+    line: str  # The line that a user adds to training with stock PyTorch, next to our optimizer and scaler.
+    needs_line: bool  # Whether the line is always required.
 
     def __str__(self) -> str:
         return f"{self.package}, {self.recipe.name}"
 
 
 class Outcome(NamedTuple):
-    """The result of a cell: the larger of the differences of weights and losses."""
+    """The result of a cell: the verdict, and the larger of the differences of weights and losses."""
 
     verdict: str  # "unchanged", "one line" or "no"
     difference: float
@@ -61,18 +61,18 @@ def trainer(
     needs_line: bool = False,
     recipes: Iterable[Recipe] = RECIPES,
 ) -> None:
-    """Register a trainer with its recipes; it is called in its own process."""
+    """Register a trainer, which runs in its own process, with its recipes."""
     CELLS.extend(Cell(package, recipe, train, stock or train, line, needs_line) for recipe in recipes)
 
 
 def outcome(cell: Cell) -> Outcome:
-    """Run a cell: compare with stock PyTorch, first without changes, then with the one line if it is needed."""
+    """Run a cell without changes, and then with the one line if needed, and compare it with stock PyTorch."""
     found = Outcome("no", float("nan"), "")
     for verdict in ["one line"] if cell.needs_line else ["unchanged", "one line"] if cell.line else ["unchanged"]:
         try:
             stock = trained(cell.stock, Kit(replace(cell.recipe, resume=0), ours=False, line=False, folder=Path()))
             ours = trained(cell.train, Kit(cell.recipe, ours=True, line=verdict == "one line", folder=Path()))
-        except Exception as failure:  # a trainer may raise any exception, and its process may die
+        except Exception as failure:  # The trainer may raise any error.
             found = Outcome("no", found.difference, f"{type(failure).__name__}: {failure}".splitlines()[0])
             continue
         differs = difference(ours, stock)
@@ -99,7 +99,7 @@ def difference(ours: Trained, stock: Trained) -> float:
 
 
 def mismatch(recipe: Recipe, ours: Trained, stock: Trained, differs: float) -> str:
-    """Return the reason why a training run differs too much from stock PyTorch, or nothing."""
+    """Return the reason why a training run differs too much from stock PyTorch, or ""."""
     if ours.dtype != str(recipe.dtype):
         return f"the model ran in {ours.dtype}, not in {recipe.dtype}"
     if abs(ours.rate - stock.rate) > 1e-6 * stock.rate:
@@ -109,7 +109,7 @@ def mismatch(recipe: Recipe, ours: Trained, stock: Trained, differs: float) -> s
 
 @functools.cache
 def trained(train: Train, kit: Kit) -> Trained:
-    """Train in a process of its own."""
+    """Train in a new process."""
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, PROCESSES) as pool:
         # Tensors are pickled by value, because they outlive the process.
         done: Trained = pickle.loads(pool.submit(_alone, train, replace(kit, folder=Path(folder))).result())
@@ -118,7 +118,7 @@ def trained(train: Train, kit: Kit) -> Trained:
 
 def _alone(train: Train, kit: Kit) -> bytes:
     torch.set_num_threads(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # this includes the output of C++
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # This includes the output of C++.
     if not kit.ours:
         polycast.uninstall()
     return pickle.dumps(train(kit))

@@ -1,4 +1,4 @@
-"""The tasks of the table: the same small problem for every trainer, with polycast's or PyTorch's classes."""
+"""The tasks of the table: one small problem for all trainers, with polycast's or PyTorch's classes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,11 +21,11 @@ class Recipe:
 
     name: str
     precision: str = "float16"
-    clip: float = 0.0  # the maximum norm of the gradients; 0 disables clipping
-    accumulate: int = 1  # batches per step
-    schedule: bool = False  # whether each step that is not skipped multiplies the learning rate by 0.8
-    bad: int | None = None  # the step whose first batch contains an infinity
-    resume: int = 0  # the step after which all is saved, dropped, and loaded into new objects
+    clip: float = 0.0  # The maximum norm of the gradients. 0 disables clipping.
+    accumulate: int = 1  # The batches per step.
+    schedule: bool = False  # Whether each taken step multiplies the learning rate by 0.8.
+    bad: int | None = None  # The step whose first batch contains an infinity.
+    resume: int = 0  # The step after which new objects load the saved state.
 
     @property
     def dtype(self) -> torch.dtype:
@@ -55,8 +55,8 @@ class Trained(NamedTuple):
 
     weights: list[Tensor]
     losses: list[float]
-    dtype: str  # the dtype of the model's outputs
-    rate: float  # the last learning rate
+    dtype: str  # The dtype of the model's outputs.
+    rate: float  # The last learning rate.
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Kit:
 
     recipe: Recipe
     ours: bool
-    line: bool  # whether to add the line that a trainer needs in addition to our parts
+    line: bool  # Whether to add the line that the trainer needs.
     folder: Path
     losses: list[Tensor] = field(default_factory=list, compare=False)
     dtypes: list[torch.dtype] = field(default_factory=list, compare=False)
 
     def optimizer(self, params: Any) -> Any:
         library: Any = polycast.syncfree if self.ours else torch.optim
-        # With torch.optim's default eps of 1e-8, Adam takes a full step even for a gradient of rounding errors only.
+        # With torch.optim's default eps of 1e-8, Adam takes a full step even if the gradient has only rounding errors.
         return library.AdamW(params, lr=LR, eps=1e-3)
 
     def scaler(self) -> Any:
@@ -80,7 +80,7 @@ class Kit:
         return make("cpu", init_scale=SCALE, enabled=self.recipe.scales)
 
     def schedule(self, optimizer: Any, scaler: Any = None) -> Any:
-        """Return a schedule that decreases with each step, if the recipe has one. The scaler determines its library."""
+        """Return a decreasing schedule, if the recipe has one. The scaler determines the schedule's library."""
         if not self.recipe.schedule:
             return None
         if self.ours and scaler is not None:
@@ -103,11 +103,11 @@ class Kit:
 
 
 class Task(nn.Module):
-    """A model with its loss. The model records all values itself, so no trainer needs to expose them."""
+    """A model with its loss. The model records all values, so that no trainer needs to expose them."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__()
-        # A smooth activation, because a ReLU that opens in only one of two roundings changes a step by half.
+        # The activation is smooth, because a ReLU may be open in only one of two runs with different roundings.
         self.net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
         self._losses, self._dtypes = kit.losses, kit.dtypes
 
@@ -121,7 +121,7 @@ class Task(nn.Module):
 
 
 class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
-    """The batches of all steps in order, or of some: an item is a batch."""
+    """The batches of all steps in order, or of some steps. An item is a batch."""
 
     def __init__(self, recipe: Recipe, first: int = 0, last: int = STEPS) -> None:
         generator = torch.Generator().manual_seed(1)

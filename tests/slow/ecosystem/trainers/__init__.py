@@ -1,4 +1,4 @@
-"""One module for each package with trainers. The table of results lists the packages in this order."""
+"""Modules of trainers, one for each package. The table of results lists the packages in this order."""
 
 from tests.slow.ecosystem.trainers import plain  # isort: skip
 from tests.slow.ecosystem.trainers import accelerated, lightnings, timms, transformer

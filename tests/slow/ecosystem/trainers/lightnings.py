@@ -39,7 +39,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
 
 
 class Loader:
-    """Batches, and the position of the iteration, which Lightning saves and restores within an epoch."""
+    """A loader of batches with the position in the epoch, which Lightning saves and restores."""
 
     def __init__(self, batches: Batches) -> None:
         self.batches, self.position = batches, 0
@@ -60,7 +60,7 @@ class Loader:
 
 
 def fit(kit: Kit, module: Module, steps: int, resume: Any = None) -> lightning.Trainer:
-    """Train for up to ``steps`` steps in total, from a checkpoint if there is one."""
+    """Train up to a total of ``steps`` steps, from the start or from a checkpoint."""
     recipe, plugin = kit.recipe, Precision()
     if recipe.precision != "float32":
         kind = PRECISIONS[recipe.precision]
@@ -96,7 +96,7 @@ def lightning_trainer(kit: Kit) -> Trained:
     return kit.trained(module.task, runner.optimizers[0])
 
 
-# Lightning advances its schedules at skipped steps as well; PyTorch's loop does not.
+# Unlike PyTorch's loop, Lightning also advances its schedules at skipped steps.
 LINE = "`plugins=Precision(...)`"
 trainer("lightning.Trainer", lightning_trainer, plain, line=LINE)
 trainer("lightning.Trainer, our plugin", lightning_trainer, plain, line=LINE, needs_line=True)

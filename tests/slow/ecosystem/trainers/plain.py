@@ -1,4 +1,4 @@
-"""PyTorch only: the loop of its documentation."""
+"""PyTorch without a trainer: the loop of PyTorch's documentation."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Trained
 
 
 class Loop:
-    """A model, its optimizer, its scaler and its schedule, created again as in a process that restarts."""
+    """A model, its optimizer, its scaler and its schedule, which a restarted process creates again."""
 
     def __init__(self, kit: Kit) -> None:
         self.kit, self.task = kit, kit.task()
@@ -47,7 +47,7 @@ class Loop:
         self.scaler.step(self.optimizer)
         scale = self.scaler.get_scale()
         self.scaler.update()
-        # Stock users check the scale before they advance a schedule. Our schedule needs no such sync.
+        # Users of stock PyTorch check the scale before they advance a schedule. Our schedule needs no such device sync.
         if self.schedule is not None and (self.kit.ours or self.scaler.get_scale() >= scale):
             self.schedule.step()
         self.optimizer.zero_grad()
@@ -57,7 +57,7 @@ class Loop:
 
 
 def loop(kit: Kit, make: Callable[[Kit], Any] = Loop) -> Trained:
-    """Train with an object that runs, saves and loads; a resumed run continues in a new object with the saved state."""
+    """Train with an object that runs, saves and loads. A resumed run continues in a new object with the saved state."""
     recipe, path = kit.recipe, kit.folder / "checkpoint"
     run = make(kit)
     if recipe.resume:

@@ -1,4 +1,4 @@
-"""timm: its scaler."""
+"""The scaler of timm."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""transformers: its ``Trainer``."""
+"""The ``Trainer`` of transformers."""
 
 import logging
 import warnings
@@ -16,7 +16,7 @@ from tests.slow.ecosystem.trainers.plain import plain
 
 
 class Sequential(transformers.Trainer):  # type: ignore[misc]
-    """A Trainer that uses the batches in order and the loss that the model computes."""
+    """A Trainer with the batches in order, and with the loss of the model."""
 
     model_accepts_loss_kwargs = False
 
@@ -63,7 +63,7 @@ def make(kit: Kit) -> transformers.Trainer:
 
 
 class Killed(transformers.TrainerCallback):  # type: ignore[misc]
-    """A callback that ends the training run where the recipe resumes."""
+    """A callback that ends the training run at the step after which the recipe resumes."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -84,7 +84,7 @@ def transformers_trainer(kit: Kit) -> Trained:
     return kit.trained(runner.model, runner.optimizer)
 
 
-# The Trainer runs float16 on the CPU in float32, so it is compared with PyTorch's own loop.
+# The Trainer runs float16 on the CPU in float32, so the stock run is PyTorch's loop.
 for each in RECIPES:
     stock = plain if each.scales else transformers_trainer
     line = "`class Mine(ScalerMixin, Trainer)`"
