@@ -29,7 +29,7 @@ TORCH_LIBRARY(polycast, library) {
   // Returns the norm of all elements together, in float32 (or float64, if any tensor is), and the results of
   // find_non_finite.
   library.def("norm(Tensor[] tensors, float norm_type) -> (Tensor norm, Tensor found_inf, Tensor non_finite)");
-  // Multiplies the gradients by inv_scale. Before, sets found_inf to 1 if an element is non-finite.
+  // Multiplies the gradients by inv_scale. Sets found_inf to 1 if an element was non-finite before the multiplication.
   library.def("unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> Tensor non_finite");
   // growth_tracker counts the steps since the last growth or backoff.
   library.def(

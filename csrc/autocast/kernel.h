@@ -1,4 +1,4 @@
-// The autocast kernel of an op in policy.yaml: it casts the arguments by the op's rule and calls the op below autocast.
+// The autocast kernel of an op in policy.yaml. It casts the arguments by the op's rule and runs the op.
 //
 // The kernel reads its device from the dispatch key and its rule from the active policies. One instantiation therefore
 // serves the op on every device, under every policy.
@@ -16,7 +16,7 @@
 
 namespace polycast::autocast {
 
-// The device of policy.yaml that is installed on an autocast key. Several devices can share a key; one is installed.
+// The device of policy.yaml that is installed on an autocast key. Only one of the devices with a key is installed.
 struct Installed {
   c10::DeviceType device_type;
   DeviceIndex device;

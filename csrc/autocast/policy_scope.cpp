@@ -37,8 +37,8 @@ std::atomic<uint64_t> version{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
-// The policy of the process in an earlier scope that a thread enters. It applies in that scope as long as `instead_of`
-// is the current policy of the process, and use() ends it.
+// The policy of the process in an earlier scope that a thread enters. It applies until use() replaces `instead_of`, the
+// policy of the process at that time.
 struct EarlierProcess {
   PolicyPointer policy;
   PolicyPointer instead_of;
@@ -58,7 +58,7 @@ struct Thread {
 };
 
 thread_local Thread thread;
-// The state that each call of an op reads. Constant initialization, unlike that of Thread, makes the access fast.
+// The state that each call of an op reads. Thread, which needs initialization at run time, would be slower to read.
 struct InForce {
   const PolicyScope* scope;
   uint64_t version;
@@ -187,7 +187,7 @@ PolicyScope::PolicyScope(std::vector<Part> parts) : id(next_id++), parts(std::mo
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy) {
   const auto is_same = [&](const PolicyScope::Part& part) { return part.layer == layer && part.policy == policy; };
   Parts parts = outer ? outer->parts : Parts{};
-  // The older occurrence of a policy in a layer would have no effect.
+  // A policy that is repeated in its layer needs only the new occurrence.
   parts.erase(std::remove_if(parts.begin(), parts.end(), is_same), parts.end());
   const auto place =
       std::find_if(parts.begin(), parts.end(), [&](const PolicyScope::Part& part) { return part.layer >= layer; });

@@ -42,10 +42,10 @@ class PolicyScope {
 
 using ScopePointer = std::shared_ptr<PolicyScope>;  // nullptr is the scope without a policy.
 
-// Returns the scope within a policy that is entered in the scope `outer`. The policy overrides the others of its layer.
+// Returns the scope after a policy is entered within the scope `outer`. The policy overrides the others of its layer.
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy);
 
-// The autocast state that a region sets for its device. A value without a setting here stays unchanged.
+// The autocast state that a region sets for its device. An absent value stays unchanged.
 struct Region {
   c10::DeviceType device;
   std::optional<at::ScalarType> lower_precision;
@@ -54,7 +54,7 @@ struct Region {
 };
 
 // The object of a with statement, which enters a region, a policy, both, or an earlier scope. Several threads may enter
-// one guard, and each thread may enter the guard again while it is in it.
+// one guard, and a thread may enter the guard repeatedly.
 struct ScopeGuard {
   std::optional<Region> region;
   Layer layer = Layer::region;

@@ -78,7 +78,7 @@ const BuiltIn& built_in() {
 
 // The marker of an overload for which a policy has no rule.
 const RuleSpec nothing{};
-// The number of overloads in a policy's table that can get their slots after the policy was constructed.
+// The number of slots in a policy's table for overloads that get their slots later.
 constexpr size_t spare_slots = 128;
 
 }  // namespace

@@ -117,7 +117,7 @@ class Policy {
   mutable std::atomic<uint64_t> added{0};
 
  private:
-  // Indexed by slot and device. Overloads after the spare slots have no element: each call resolves them.
+  // The index is index_in_table(slot, device). Each call resolves an overload after the spare slots.
   mutable std::vector<std::atomic<const RuleSpec*>> resolved_;
 };
 

@@ -30,7 +30,7 @@ struct Holding {
 };
 
 Holding& holding() {
-  static Holding* const instance = new Holding;  // Threads can outlive a static object.
+  static Holding* const instance = new Holding;  // Threads can outlive a static object, so this is never destroyed.
   return *instance;
 }
 
@@ -240,7 +240,7 @@ std::vector<std::shared_ptr<ProgramCall>> held_calls() {
 
 void drop_calls() {
   take();
-  std::vector<std::shared_ptr<ProgramCall>> dropped;  // The unlock precedes the free, which can run Python.
+  std::vector<std::shared_ptr<ProgramCall>> dropped;  // Freeing the calls can run Python, so they outlive the lock.
   const std::lock_guard<std::mutex> lock(holding().mutex);
   dropped.swap(holding().calls);
 }

@@ -29,7 +29,7 @@ struct State {
   std::vector<Call> ended;
   // Another thread may still call the function when the recording stops, so std::atomic_load reads the pointer.
   std::shared_ptr<const std::function<std::string()>> source;
-  std::string recorder;  // Empty if no recording runs.
+  std::string recorder;  // The name of the recording tool, or empty.
   size_t limit = 0;
   std::atomic<size_t> room{0};  // The number of calls that can be recorded before the limit.
   std::atomic<uint64_t> next{0};
@@ -46,7 +46,7 @@ thread_local int64_t module_of_thread = -1;
 // The callback of the last recording that this thread started. Only the thread that added a callback can remove it.
 thread_local at::CallbackHandle handle_of_thread = at::INVALID_CALLBACK_HANDLE;
 
-// Removes this thread's callback if its recording was stopped. Returns whether it was, or no recording runs.
+// Removes this thread's callback if its recording was stopped. Returns true in this case, or if no recording runs.
 bool has_been_stopped() {
   if (handle_of_thread != at::INVALID_CALLBACK_HANDLE && handle_of_thread != state().handle) {
     at::removeCallback(std::exchange(handle_of_thread, at::INVALID_CALLBACK_HANDLE));
@@ -98,7 +98,7 @@ struct Frame {
   }
 };
 
-// A running call.
+// The context of a running call.
 struct Observed final : at::ObserverContext {
   std::unique_ptr<Running> program_call;  // A call within another call has none.
   std::unique_ptr<Frame> frame;
@@ -121,7 +121,7 @@ c10::DispatchKeySet autocast_keys_of(const at::RecordFunction& function) {
 
 std::unique_ptr<Frame> intercept(
     const at::RecordFunction& function, const c10::OperatorHandle& op, c10::DispatchKey key) {
-  const bool taken = op.hasKernelForDispatchKey(key);  // The rule may be unlisted: see follow_rule.
+  const bool taken = op.hasKernelForDispatchKey(key);  // follow_rule resets call.taken for an unlisted rule.
   const bool within_kernel = innermost != nullptr && innermost->holds_kernel();
   if (within_kernel && !taken) {
     return nullptr;

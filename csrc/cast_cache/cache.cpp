@@ -34,7 +34,7 @@ bool is_shared_by_default(at::ScalarType to, const at::Tensor& tensor, c10::Devi
 }
 
 // A stored cast is a normal tensor, also in inference mode: an inference tensor counts no versions and cannot be saved
-// for backward. Functional tensors are the exception, because a normal one can have no view in inference mode.
+// for backward. Functional tensors are the exception, because normal ones can have no view in inference mode.
 Mode mode_of_cast(const at::Tensor& tensor) {
   if (c10::InferenceMode::is_enabled()) {
     return tensor.key_set().has(c10::DispatchKey::Functionalize) ? Mode::inference : Mode::plain;
@@ -52,8 +52,8 @@ bool is_recorded(c10::DeviceType device) {
   return probe != nullptr && (*probe)();
 }
 
-// Returns whether a transform, a tracer or a compiler is active. Its casts are not used outside of it, and earlier
-// casts are not used inside.
+// Returns whether a transform, a tracer or a compiler is active. Casts are not shared between the code inside and the
+// code outside.
 bool is_traced() {
   using Modes = c10::impl::TorchDispatchModeTLS;
   using Key = c10::impl::TorchDispatchModeKey;

@@ -26,8 +26,8 @@ KeptCasts& kept_casts();
 // Sets whether casts are reused on a device type, which policy.yaml states for the installed device.
 void allow(c10::DeviceType device, bool allowed);
 
-// A function that returns whether the current thread records the device's work as a graph, to replay it later. Kept
-// casts are neither used nor created during a recording, because they outlive it.
+// A function that returns whether the current thread records the device's work as a graph, to replay it later. During a
+// recording, kept casts are neither used nor created, because they outlive the recording.
 using RecordingProbe = std::function<bool()>;
 void set_recording_probe(c10::DeviceType device, RecordingProbe probe);
 

@@ -22,11 +22,11 @@ class KeptCasts {
   // Starts to keep the casts of a tensor.
   void keep(const at::Tensor& tensor);
 
-  // Drops the casts of the tensor at an address. With `release` its later casts are not kept either.
+  // Drops the casts of the tensor at an address. With `release`, later casts of the tensor are not kept either.
   void forget(const void* address, bool release);
 
-  // The result of a lookup. `cast` is undefined if there is none. For a kept tensor, `missing` then is its snapshot,
-  // for the new entry. The snapshot precedes the cast, because another thread may write in between.
+  // The result of a lookup. If there is no cast, `cast` is undefined, and `missing` is the snapshot of a kept tensor
+  // for the new entry. The snapshot precedes the new cast, because another thread may write in between.
   struct Found {
     std::optional<TensorSnapshot> missing;
     at::Tensor cast;

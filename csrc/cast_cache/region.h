@@ -18,14 +18,14 @@ struct RegionCasts : c10::BackendMeta {
   }
 };
 
-// Returns the casts of the current thread's region, or null if the end of the region could not be noticed.
+// Returns the casts of the current thread's region, or null if the cache cannot notice the end of the region.
 //
 // Note [How does the cache notice the end of a region?]
 // PyTorch has no callback for the end of a region. It empties its own cast cache when a thread leaves its outermost
 // region, and in `torch.clear_autocast_cache()`. For each thread we add an entry to that cache whose cast owns all
 // casts of the thread, so that they are freed together. PyTorch has one cache for all threads. The end of a region in
 // one thread therefore drops the casts of the other threads as well, like PyTorch's own. No thread ever uses the casts
-// of another.
+// of another thread.
 c10::intrusive_ptr<RegionCasts> region_casts();
 
 }  // namespace polycast::cast_cache

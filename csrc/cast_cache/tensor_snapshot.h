@@ -9,8 +9,8 @@
 
 namespace polycast::cast_cache {
 
-// A snapshot of the state that changes with a tensor's values or their meaning. It refers weakly to the tensor and its
-// storage, which reserves their addresses.
+// A snapshot of the state that changes with a tensor's values or their meaning. Weak references to the tensor and its
+// storage reserve their addresses.
 class TensorSnapshot {
  public:
   // The tensor must have no obstacle().

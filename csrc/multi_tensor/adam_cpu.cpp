@@ -1,4 +1,4 @@
-// adam_step_ on the CPU: one pass over all elements.
+// The operator adam_step_ on the CPU: one pass over all elements.
 #include <torch/library.h>
 
 #include <iterator>

@@ -1,4 +1,4 @@
-// Compiles one function body for several instruction sets of the CPU, and runs it with the set that PyTorch selected.
+// Compiles a function body for several instruction sets of the CPU, and runs the body for the set that PyTorch uses.
 //
 // Every function that the body calls must be inlined. Otherwise the function is compiled for the base instruction set.
 #pragma once

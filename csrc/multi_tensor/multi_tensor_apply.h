@@ -2,8 +2,8 @@
 // of elements, block by block.
 //
 // If a tensor has the dtype of the arithmetic, the algorithm works on its blocks in place. A block of another dtype is
-// converted into a buffer that fits into the first-level cache, and back if the algorithm writes it. An algorithm is
-// therefore compiled only for float and for double, and supports every dtype of parameter, gradient and state.
+// converted into a buffer that fits into the L1 cache, and back if the algorithm writes it. Each algorithm is therefore
+// compiled only for float and double, and supports every dtype of parameter, gradient and state.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -80,7 +80,7 @@ template <class Visit>
   }
 }
 
-// Prefetches the next block while this one is computed, stream after stream, because memory delivers consecutive bytes
+// Prefetches the next block during the computation of this one, stream after stream. Memory delivers consecutive bytes
 // of one stream faster than alternating bytes of all streams.
 template <size_t n>
 [[gnu::always_inline]] inline void prefetch_block(const Item<n>& item, int64_t offset, int64_t count) {

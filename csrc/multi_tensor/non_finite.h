@@ -25,7 +25,7 @@ template <class Bits, class Math>
   return found != 0;
 }
 
-// One flag for each tensor of a list. Threads share them.
+// One flag for each tensor of a list. Threads share the flags.
 class NonFiniteFlags {
  public:
   explicit NonFiniteFlags(size_t tensors) : found_(tensors) {}

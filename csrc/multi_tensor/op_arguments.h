@@ -14,7 +14,7 @@ namespace polycast::multi_tensor {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// The way in which an operator uses a list. A counter is a number that each step increments.
+// The way in which an operator uses a list. A counter list has numbers that each step increments.
 enum class Use { read, written, counter };
 
 struct ListArgument {
@@ -26,7 +26,7 @@ struct ListArgument {
 // An argument that is a one-element tensor.
 struct ScalarArgument {
   const char* name;
-  at::ScalarType type = at::kFloat;  // Undefined is any floating-point dtype.
+  at::ScalarType type = at::kFloat;  // Undefined means any floating-point dtype.
   bool on_cpu = false;               // The tensor may also be on the CPU.
 };
 

@@ -28,7 +28,7 @@ struct Find {
   }
 };
 
-// The check of a block of gradients, and then the multiplication.
+// An algorithm that checks gradients and then multiplies them by inv_scale.
 struct Unscale {
   static constexpr std::array<bool, 1> written{true};
 
@@ -58,7 +58,7 @@ at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Te
   multi_tensor::check(call);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   NonFiniteFlags flags(grads.size());
-  // Processes gradients that may share memory one after the other, as PyTorch does.
+  // Gradients that may share memory are processed one after the other, like in PyTorch.
   const size_t step = multi_tensor::may_overlap(grads) ? 1 : std::max<size_t>(grads.size(), 1);
   for (size_t first = 0; first < grads.size(); first += step) {
     const TensorLists<1> items({call.expected, {grads.slice(first, step)}, call.scalars});

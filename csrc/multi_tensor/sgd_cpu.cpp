@@ -1,4 +1,4 @@
-// sgd_step_ on the CPU: one pass over all elements.
+// The operator sgd_step_ on the CPU: one pass over all elements.
 #include <torch/library.h>
 
 #include "multi_tensor/fused_step.h"

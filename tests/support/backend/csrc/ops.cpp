@@ -59,7 +59,7 @@ at::Tensor empty_strided(
   return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
 }
 
-// Returns a CPU tensor over the same bytes, because the device's memory is in the CPU's.
+// Returns a CPU tensor over the same bytes, because the device's memory is CPU memory.
 at::Tensor bytes_of(const at::Tensor& tensor) {
   if (tensor.device().type() != kType) return tensor;
   at::Tensor bytes = at::from_blob(
@@ -99,7 +99,7 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-// Returns the device of the arguments. Like a device's kernel, raises for several devices, but not for a CPU number.
+// Returns the device of the arguments. Like a device's kernel, raises for several devices, but accepts CPU numbers.
 c10::Device common_device(const c10::FunctionSchema& schema, torch::jit::Stack& arguments) {
   std::optional<c10::Device> common;
   for (size_t index = 0; index < arguments.size(); ++index) {
