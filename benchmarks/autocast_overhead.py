@@ -1,6 +1,6 @@
 """The overhead of polycast's autocast kernels and regions compared with PyTorch's, and of policies and the import.
 
-benchmarks/side_by_side.py has the method. If the control is not near 1, the machine was too busy.
+benchmarks/side_by_side.py describes the method. If the control is not near 1, the machine was too busy.
 
     python -m benchmarks.autocast_overhead
 """

@@ -230,7 +230,7 @@ def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
 def measure(
     workload: Workload, contestants: Contestants, elements_moved: int, rounds: int, device: str
 ) -> dict[str, Spread]:
-    """Measure one workload and print its table: medians, ratios to PyTorch's best, bandwidths; return the ratios.
+    """Measure a workload, print its medians, ratios to PyTorch's best and bandwidths, and return the ratios.
 
     The first implementation is "polycast", and the second is PyTorch's best. A step has to move `elements_moved`
     elements for each element of the workload. Copy and triad over three tensors measure the machine's bandwidth. Like

@@ -1,8 +1,8 @@
 """Parity with stock PyTorch: the values and gradients on a device are equal bit for bit.
 
 The policy differs only in rules with a note, and for mixed lower precisions. For these, PyTorch's promote kernels
-raise, and ours use the widest dtype. A backend outside of PyTorch without autocast kernels has no stock values. There
-the test casts the inputs by hand to the dtypes of the policy, and runs the op outside of a region.
+raise, and ours use the widest dtype. A backend outside of PyTorch without autocast kernels has no stock values. For
+such a backend, the test casts the inputs by hand to the dtypes of the policy, and runs the op outside of a region.
 """
 
 import itertools
@@ -116,7 +116,7 @@ def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]:
-    """Return the values of a call and its gradients, which are separate for each input if they cannot be together."""
+    """Return the values and the gradients of a call. If the joint gradients raise, compute them for each input."""
     inputs = range(len(tensors(sample)))
     values, together = outcome(lambda: call(sample)), gradients(call, sample, inputs)
     if not isinstance(together, str):
@@ -127,7 +127,7 @@ def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]
 def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterable[int]) -> Result:
     """Return the gradients of the floating-point inputs with these indices, on the CPU, or the text of the error.
 
-    The outputs are weighted unevenly, so that no gradient cancels. An input that no output depends on has no gradient.
+    Uneven weights of the outputs prevent gradients that cancel. An input that no output depends on has no gradient.
     """
     inputs = [tensor.detach() for tensor in tensors(sample)]
     leaves = [inputs[index].requires_grad_() for index in only if inputs[index].is_floating_point()]

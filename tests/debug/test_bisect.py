@@ -68,7 +68,7 @@ def test_hidden_culprits_are_found_with_their_modules_in_few_runs(sizes: list[in
         groups = [{one[:2] for one in found.culprits if one.group == number} for number in range(len(sizes))]
         assert sorted(map(sorted, groups)) == sorted(map(sorted, culprits))
         assert found.proved
-        # The limit: a binary search and five runs per culprit, three per set, and the first run, the ends and the fix.
+        # The limit is a binary search and five runs per culprit, three runs per set, and eight other runs.
         each = math.ceil(math.log2(found.switches)) + 5
         assert found.runs <= 8 + sum(3 + each * size for size in sizes)
         with polycast.use(found.policy), polycast.assign(model, found.modules):
@@ -176,7 +176,7 @@ def bad_but(mended: set[frozenset[int]], culprits: tuple[list[int], ...], bad: f
 
 
 def test_a_run_that_cannot_be_tested_hides_no_culprit() -> None:
-    # bisect does not count a run that cannot be tested as bad.
+    # A run that cannot be tested does not count as bad.
     assert searched(16, lambda bad: 5 in bad and len(bad & {4, 5, 6}) == 3) == [[4, 5, 6]]
     assert searched(16, lambda bad: 9 in bad and (3 not in bad or len(bad) == 16)) == [[9]]
 

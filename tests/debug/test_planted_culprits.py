@@ -216,7 +216,7 @@ PLANTED = {
     "softmax": Planted(softmax_is_exact, None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})),
 }
 
-# Programs without a culprit to find, and the error.
+# Programs without a culprit, and a part of the error.
 NOTHING = {
     "nothing wrong": (lambda: True, MODEL, 'good under the "bad" policy, so there is nothing'),
     "nothing wrong, without a model": (lambda: True, None, 'good under the "bad" policy, so there is nothing'),

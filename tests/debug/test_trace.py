@@ -216,7 +216,7 @@ def test_a_trace_of_lines_lists_calls_of_threads_without_python(real_device: str
 
 
 def test_lines_are_found_at_any_depth() -> None:
-    """The recorder runs no Python code to find a line, so it cannot exceed the recursion limit."""
+    """The recorder runs no Python code to find a line, so the search cannot exceed the recursion limit."""
 
     def dive() -> None:
         try:

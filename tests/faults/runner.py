@@ -1,7 +1,6 @@
 """The injection of one fault after the other into a copy of the source tree, where tests run until a test fails.
 
-The tests of a fault run in a fork of a process that has imported all their packages except polycast, which saves
-seconds.
+The tests of a fault run in a fork of a process that has imported all packages except polycast, which saves seconds.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Changes that a program of optimizer steps makes between the steps, as a user can."""
+"""Changes that a program of optimizer steps makes between the steps, like a user."""
 
 import copy
 from collections import defaultdict
@@ -49,7 +49,7 @@ class Changes:
             pair.theirs.data.mul_(2)
 
     def double_precision(self) -> None:
-        """Convert the parameter but not its state, as Module.double does."""
+        """Convert the parameter but not its state, like Module.double."""
         pair = self.program.any_pair()
         if not pair.ours.is_complex():
             pair.ours.grad = None

@@ -193,7 +193,7 @@ class Program:
         stepped = {id(pair.ours) for pair, _ in used if pair.ours.grad is not None}
         for tensor, value, version in before:
             assert not skips or same_bits(usual(tensor), value), f"a skipped step has written {tensor}, once {value}"
-            # By the version, backward detects a write to a saved weight.
+            # Backward detects a write to a saved weight by the weight's version.
             assert skips or id(tensor) not in stepped or tensor._version > version, "no version was raised"
             assert not (skips and self.knows_skips) or tensor._version == version, "a skipped step has raised a version"
         for (pair, _), grad in zip(used, grads, strict=True):
@@ -227,7 +227,8 @@ class Program:
     def give_zeros(self) -> None:
         """Add the zeros that torch.optim's state lacks.
 
-        For amsgrad, torch.optim fails without an initial maximum. A skipped step creates our momentum buffer only.
+        torch.optim's amsgrad fails without an initial maximum. A skipped step creates a momentum buffer in our state
+        only.
         """
         for pair, _ in self.used():
             if self.ours.state.get(pair.ours, {}).get("momentum_buffer") is not None:

@@ -50,11 +50,11 @@ NO_MEMORY = (
 )
 # The errors of steps and of passes over gradients. The other kinds have correct values.
 STEPS = {
-    "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # Adam's error, as in torch.optim
+    "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # Adam raises this, like torch.optim.
     "zero": "ZeroTensors are immutable",
     "released": rf"^params\[1\] \(of {NO_MEMORY}",
     "released gradient": rf"^grads\[1\] \(of {NO_MEMORY}",
-    "mkldnn": "memory format option is only supported by strided tensors",  # Adam's error, as in torch.optim
+    "mkldnn": "memory format option is only supported by strided tensors",  # Adam raises this, like torch.optim.
 }
 PASSES = {
     "inference gradient": r"^grads\[1\] \(of layer1\): expected a tensor that can be written, got an inference tensor",

@@ -1,4 +1,4 @@
-"""use, assign and keep take effect at once, and the returned handle restores the earlier state."""
+"""The changes by use, assign and keep, which take effect at once, and their handles, which restore earlier states."""
 
 import gc
 from collections.abc import Callable, Iterator

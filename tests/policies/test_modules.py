@@ -1,4 +1,4 @@
-"""A module with rules is copied, wrapped and called like any other module. Tracers keep its rules, or raise."""
+"""Modules with rules, which users copy, wrap and call like other modules. Tracers apply the rules or raise."""
 
 import copy
 import pickle

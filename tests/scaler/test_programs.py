@@ -101,7 +101,7 @@ class Side:
         self.looks.append((UNSCALE, number))
 
     def clip_grad_norm(self, call: Call) -> Tensor:
-        """Clip with our scaler, or call unscale_ of PyTorch's scaler if needed, and clip_grad_norm_."""
+        """Clip with our scaler. With PyTorch's scaler, call unscale_ if needed, and then clip_grad_norm_."""
         number, optimizer = call.optimizer, self.turn(call)
         if self.ours:
             norm: Tensor = self.scaler.clip_grad_norm(optimizer, *call[2:])

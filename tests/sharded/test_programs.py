@@ -42,7 +42,7 @@ def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
 
 
 class Optimized:
-    """Parameters of random layouts with an optimizer, and this rank's shards of them with torch.optim's optimizer."""
+    """Parameters of random layouts with an optimizer, and this rank's shards with torch.optim's optimizer."""
 
     def __init__(self, random: Random, is_sharded: bool) -> None:
         kind = random.choice(["SGD", "AdamW", "AdamW", "for-loop", "foreach", "fused"])

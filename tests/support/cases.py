@@ -55,7 +55,7 @@ def _is_in(device: str, spelled: set[str]) -> bool:
 
 def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
-    groups = [json.loads(line) for line in lines[1:]]  # the first line states their source
+    groups = [json.loads(line) for line in lines[1:]]  # The first line states the source.
     spelled = [set(group.pop("devices").split()) for group in groups]
     # The cases are sorted by device, with one string object for each device, so that pytest sets up each device once.
     return [

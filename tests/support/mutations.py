@@ -26,7 +26,7 @@ EDITS: list[tuple[re.Pattern[str], list[str]]] = [
 
 @st.composite
 def damaged(draw: st.DrawFn, text: str, words: Sequence[str]) -> bytes:
-    """Draw a text with a few edits, possibly invalid UTF-8. The words are further replacements of words."""
+    """Draw a text with a few edits, possibly invalid UTF-8. ``words`` are further replacements for a word."""
     edits = [*EDITS, (WORD, [*WORD.findall(text), *words, *VERSIONS])]
     for pattern, replacements in draw(st.lists(st.sampled_from(edits), min_size=1, max_size=3)):
         match = pattern.search(text, draw(st.integers(0, len(text))))

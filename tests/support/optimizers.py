@@ -26,7 +26,7 @@ _ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
 
 @contextmanager
 def composition() -> Iterator[None]:
-    """Run CPU tensors by the code for devices with PyTorch's fused kernels and without polycast's kernels."""
+    """Run the code for devices with PyTorch's fused kernels, and without polycast's, on CPU tensors."""
     with torch.library._scoped_library("polycast", "IMPL") as library:
         for name in OPERATORS:
             operator = getattr(torch.ops.polycast, name).default
@@ -45,7 +45,7 @@ def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
 
 @contextmanager
 def by_torch() -> Iterator[None]:
-    """Run CPU tensors by the code for devices without fused kernels: one device sync, and the step of torch.optim."""
+    """Run the code for devices without fused kernels on CPU tensors: one device sync, and the step of torch.optim."""
     with patch.multiple(devices.Fused, skips_by_itself=False, has_float64=False), composition():
         yield
 
@@ -58,9 +58,9 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 
 class Kernels(NamedTuple):
-    """The kernels of a step: those of a device, or one of PATHS on the CPU."""
+    """The kernels of a step: the kernels of a device, or one of PATHS on the CPU."""
 
-    device: str  # A device type
+    device: str  # The device type.
     path: str = "fused"
 
     def __str__(self) -> str:

@@ -208,7 +208,7 @@ def multiply_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def custom(way: Way, library: Any) -> object:
-    """Return the dtypes of a function whose backward runs outside of the region, but in its dtype."""
+    """Return the dtypes of a function whose backward runs after the region, but in the region's dtype."""
     wrap = library.custom_fwd(device_type=way.device)
 
     class Multiply(torch.autograd.Function):

@@ -21,7 +21,7 @@ from torch import nn
 def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Callable[[], Any]]:
     """Return the calls of an op under a public name.
 
-    The arguments are created at once: from ARGUMENTS, or from every sample of the op's `overloads` that fits.
+    The function creates the arguments at once: from ARGUMENTS, or from every sample of the `overloads` that fits.
     """
     function = attrgetter(name.removeprefix("torch."))(torch)
     if (op, name) in ARGUMENTS:
@@ -82,7 +82,7 @@ def _arguments(values: tuple[object, ...] | Arguments) -> Arguments:
     return values if isinstance(values, Arguments) else Arguments(values)
 
 
-# The shape of interpolate's input, and the size of the last dimension after it.
+# The shape of interpolate's input, and the size of the output's spatial dimensions.
 _IMAGES = {"1d": ((1, 1, 4), 6), "2d": ((1, 1, 4, 4), 6), "3d": ((1, 1, 2, 2, 2), 3)}
 _RESIZED = {f"_upsample_nearest_exact{kind}": (*image, "nearest-exact") for kind, image in _IMAGES.items()}
 _RESIZED |= {

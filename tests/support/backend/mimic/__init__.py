@@ -63,7 +63,7 @@ def synchronize(device: _Device = None) -> None:
 
 
 def _index(device: _Device) -> int:
-    """Return the index of a device; None is the current one."""
+    """Return the index of a device. None means the current device."""
     index = torch.device(device).index if isinstance(device, (str, torch.device)) else device
     return current_device() if index is None else index
 
