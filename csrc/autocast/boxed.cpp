@@ -23,8 +23,8 @@ class Boxed final : public c10::OperatorKernel {
   explicit Boxed(Slot slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-    // Since PyTorch 2.15, calls of overloads and custom ops from Python bypass PyTorch's record functions. While a
-    // recording runs, this kernel repeats such a call through the dispatcher, which runs the record functions.
+    // Since PyTorch 2.15, calls of overloads and custom ops from Python bypass PyTorch's record functions. During a
+    // recording, this kernel repeats such a call through the dispatcher, which runs the record functions.
     if (!std::exchange(is_repeated, false) && is_unobserved(slot_)) {
       is_repeated = true;
       op.callBoxed(stack);

@@ -52,8 +52,8 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   if (any(is_written)) {
     return "writes to an argument; name a functional overload";
   }
-  // For example, squeeze and reshape can return a view, which the program may write to. An op that policy.yaml lists is
-  // exempt, because it returns new tensors in the calls that are cast.
+  // For example, squeeze and reshape can return views. An op that policy.yaml lists is exempt, because it returns new
+  // tensors in the calls that are cast.
   if (!is_listed(schema.name()) &&
       any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
     return "can return a view of its argument, and a cast would break that aliasing; remove the rule";

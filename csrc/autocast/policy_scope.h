@@ -26,7 +26,7 @@ namespace polycast::autocast {
 enum class Layer : uint8_t { over, module, region, process, built_in };
 const char* name_of(Layer layer);
 
-// The active policies in order of precedence. See Note [How does a thread know the active policies?].
+// The active policies: see Note [How does a thread know the active policies?].
 class PolicyScope {
  public:
   struct Part {
@@ -53,8 +53,8 @@ struct Region {
   std::optional<bool> cache_enabled;
 };
 
-// The object of a with statement, which enters a region, a policy, both, or an earlier scope. Several threads may enter
-// one guard, and a thread may enter the guard repeatedly.
+// The object of a with statement, which enters a region, a policy, both, or an earlier scope. Threads may share a
+// guard, and enter the guard repeatedly.
 struct ScopeGuard {
   std::optional<Region> region;
   Layer layer = Layer::region;

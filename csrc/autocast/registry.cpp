@@ -103,8 +103,8 @@ void install(const std::string& device_name, bool fallback) {
         library.impl(name.c_str(), rule->kernel(slot_of(name)).debug(text));
       }
     } else if (is_listed_on(device.dispatch_key, row, has_kernel)) {
-      // Two devices of policy.yaml can share a dispatch key. An op that has a rule only on the other device must fall
-      // through. Otherwise PyTorch's kernel for the other device would run.
+      // Devices can share a dispatch key. An op with a rule only on another device of the key must fall through.
+      // Otherwise PyTorch's kernel for that device would run.
       const std::string text = std::string("polycast: unlisted on ") + device.name;
       library.impl(name.c_str(), torch::CppFunction::makeFallthrough().debug(text));
     }

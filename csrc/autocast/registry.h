@@ -19,8 +19,8 @@ class Silence : public c10::WarningHandler {
   const c10::WarningUtils::WarningHandlerGuard guard_{this};
 };
 
-// Registers the kernels of a device from devices(). A second call registers them again, so that they override the
-// kernels that other libraries have registered since the first call.
+// Registers the kernels of a device from devices(). A second call lets them override kernels that other libraries have
+// registered since the first call.
 //
 // Ops without a kernel need a fallback on the autocast key. With `fallback`, install registers one if there is none.
 // Pass false if the device's backend can still be loaded, because PyTorch would reject the backend's own fallback.

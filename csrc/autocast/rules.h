@@ -63,11 +63,11 @@ DeviceIndex index_of(const std::string& device);
 // The built-in rules by overload and device. nullptr means that policy.yaml has no rule.
 using BuiltInRow = std::vector<const BuiltInRule*>;
 const std::map<std::string, BuiltInRow>& built_in_rows();
-// Returns the row of an overload. For an overload without a rule in policy.yaml, each element is nullptr.
+// Returns the row of an overload. Without a rule in policy.yaml, each of its elements is nullptr.
 const BuiltInRow& built_in_row(const std::string& name);
 Category built_in_category(const std::string& name, DeviceIndex device);
 
-// Returns the built-in rule of an overload on a device. The kernels call this function, because it only reads a table.
+// Returns the built-in rule of an overload on a device, from a table.
 Rule built_in_rule(Slot slot, DeviceIndex device);
 
 // Returns whether policy.yaml lists an op, such as "aten::pow", on any device.
@@ -76,7 +76,7 @@ bool is_listed(const std::string& op);
 // Splits the dispatcher's name of an overload into the op and the overload name.
 c10::OperatorName operator_name(const std::string& name);
 
-// Returns the dispatcher's names of the overloads of a key: an op, one overload ("aten::mm.default" is the overload
+// Returns the dispatcher's names of a key's overloads. The key is an op, an overload ("aten::mm.default" means
 // "aten::mm"), or "*" for all overloads that policy.yaml lists.
 std::vector<std::string> overloads_of(const std::string& key);
 

@@ -51,8 +51,8 @@ py::tuple tuple_of(const call_recorder::Call& call) {
 }
 
 // Returns the file and line of the innermost frame whose file is in none of these folders, otherwise of the outermost
-// frame. In autograd's thread of a device, which has no Python frames, the result is empty. This function runs no
-// Python code, because PyTorch swallows the exceptions of a recorder, and the call would be lost.
+// frame. In autograd's thread of a device, which has no Python frames, the result is empty. The function runs no Python
+// code, because an exception would lose the call.
 std::string line_outside_of(const std::vector<std::string>& folders) {
   const py::gil_scoped_acquire acquired;
   auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));

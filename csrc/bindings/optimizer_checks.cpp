@@ -28,7 +28,7 @@ bool is_plain(const at::Tensor& tensor) {
 }
 
 // Returns whether the operators support the lists: all tensors are plain and on one device, and the tensors of the
-// first list, which the operator writes, share no memory.
+// first list share no memory.
 bool all_plain(const std::vector<py::list>& lists) {
   std::optional<c10::Device> device;
   multi_tensor::Overlaps overlaps(lists.empty() ? 0 : lists[0].size());

@@ -85,7 +85,7 @@ std::vector<std::string> obstacles(const std::string& key, const std::vector<std
         reasons[device].clear();
         break;
       }
-      // The reason for an out variant is less informative than the reasons for other overloads.
+      // The reason for an out variant is the least informative one.
       if (reasons[device].empty() || reasons[device].rfind("writes to its out", 0) == 0) {
         reasons[device] = std::move(reason);
       }

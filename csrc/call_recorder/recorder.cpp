@@ -151,8 +151,8 @@ bool has_begun(autocast::Slot slot) {
   return innermost != nullptr && !innermost->call.rule && autocast::slot_of(innermost->call.name) == slot;
 }
 
-// Stores the rule that polycast's kernel applies, unless the innermost call is of another overload. PyTorch did not
-// report the kernel's call in that case.
+// Stores the rule that polycast's kernel applies. If PyTorch did not report the kernel's call, the innermost call is of
+// another overload.
 void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   if (!has_begun(slot)) {
     return;

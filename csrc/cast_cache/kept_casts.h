@@ -19,7 +19,6 @@ class KeptCasts {
     return size_.load(std::memory_order_relaxed) == 0;
   }
 
-  // Starts to keep the casts of a tensor.
   void keep(const at::Tensor& tensor);
 
   // Drops the casts of the tensor at an address. With `release`, later casts of the tensor are not kept either.

@@ -53,7 +53,6 @@ using Names = std::function<std::string(size_t)>;
 void check_scalars(const Call& call);
 // Checks the tensors of one list, which must have the device and the sizes of the first list.
 void check_list(const Call& call, size_t list, const Names& names = {});
-// Checks all lists and scalars.
 void check(const Call& call, const Names& names = {});
 void check_norm_type(double norm_type);
 

@@ -54,7 +54,7 @@ class TensorLists {
     }
   }
 
-  // Runs one algorithm over the items with float32 arithmetic, and the other over the items with float64.
+  // Runs an algorithm over the items with float32 arithmetic, and another over the items with float64.
   template <class Float, class Double>
   void apply(const Float& in_float, const Double& in_double) const {
     multi_tensor_apply<float>(in_float, in_float_);
@@ -64,7 +64,6 @@ class TensorLists {
     }
   }
 
-  // Runs one algorithm over all items.
   template <class Algorithm>
   void apply(const Algorithm& algorithm) const {
     apply(algorithm, algorithm);
