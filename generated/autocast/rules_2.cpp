@@ -58,7 +58,7 @@ void rules_2(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   add_rules(rules, "cuda xpu cpu mps", {"_convolution", "deprecated", Category::lower_precision_fp, kernel<ops::_convolution_deprecated>});
   names.push_back({"_cudnn_rnn", "torch._cudnn_rnn"});
   add_rules(rules, "cuda -xla_gpu -mtia -maia -hpu -privateuse1", {"_cudnn_rnn", "default", Category::stock, nullptr});
-  add_rules(rules, "mlu", {"_cudnn_rnn", "default", Category::stock, nullptr, "torch_mlu keeps its own kernel; it casts to float16 even if the dtype of the region is bfloat16."});
+  add_rules(rules, "mlu", {"_cudnn_rnn", "default", Category::stock, nullptr, "torch_mlu has its own kernel; this kernel casts to float16 even if the dtype of the region is bfloat16."});
   names.push_back({"_grid_sampler_2d_cpu_fallback", "torch._grid_sampler_2d_cpu_fallback"});
   add_rules(rules, "cpu", {"_grid_sampler_2d_cpu_fallback", "default", Category::fp32, kernel<ops::_grid_sampler_2d_cpu_fallback>});
   names.push_back({"_mps_convolution", "torch.ops.aten._mps_convolution"});

@@ -19,7 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--lines", action="store_true", help="print each call of an op with a rule, and the program's line"
     )
-    parser.add_argument("--limit", metavar="CALLS", type=int, default=1_000_000, help="(default: %(default)s)")
+    parser.add_argument("--limit", type=int, default=1_000_000, help="the most calls to record (default: %(default)s)")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
     parser.add_argument("script", help="the script, followed by its own arguments; the table goes to stderr")
     parser.add_argument("arguments", nargs=REMAINDER, help=SUPPRESS).required = False

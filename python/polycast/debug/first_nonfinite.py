@@ -27,7 +27,6 @@ _MOVERS = (
     "::pad",
 )
 _SAME = 0.05  # a smaller relative difference of results counts as rounding
-_MOST = 8  # the most calls that are checked in a step
 
 
 @dataclass
