@@ -95,7 +95,7 @@ def test_all_changes_of_the_import_are_documented(effects: Any) -> None:
     """The list in the docstring of installation.py is complete and exact."""
     changed = effects["torch"][0] + effects["most"][0]
     places = [place.replace("._config.", ".") for place in changed]  # Users write options without "._config".
-    listed = (installation.__doc__ or "").partition("Compiled code holds")[0]
+    listed = (installation.__doc__ or "").partition("Compiled code contains")[0]
     names = re.findall(r"``(torch[\w.]+|sys[\w.]+)``", listed)
     assert [place for place in places if not any(f"{place}.".startswith(f"{name}.") for name in names)] == []
     found = {name for name in names if any(f"{place}.".startswith(f"{name}.") for place in places)}
