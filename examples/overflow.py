@@ -31,11 +31,11 @@ class Transformer(nn.Module):
         return scores
 
 
-for name, policy in (("all in float16", half), ("with the rule", fixed)):  # the model counts copies of the first token
+for name, policy in (("all in float16", half), ("with the rule", fixed)):
     torch.manual_seed(0)
     model, losses, batches = Transformer().to(device), [], [torch.randint(8, (64, 16)) for _ in range(50)]
     optimizer, scaler = polycast.syncfree.AdamW(model.parameters(), lr=0.005), polycast.GradScaler(device)
-    for tokens in batches:
+    for tokens in batches:  # The model learns how often the first token occurs in each sequence.
         with polycast.autocast(device, policy=policy):
             scores, counts = model(tokens.to(device)).float(), (tokens == tokens[:, :1]).sum(1).to(device)
             loss = nn.CrossEntropyLoss()(scores, counts)

@@ -44,7 +44,7 @@ struct EarlierProcess {
   PolicyPointer instead_of;
 };
 
-// A frame of a thread's stack: a region or a module that the thread is in.
+// A frame of a thread's stack: a region, a policy or an earlier scope that the thread is in.
 struct Frame {
   GuardPointer guard;  // A frame of compiled code has none.
   ScopePointer scope;  // The scope that applies within the frame.

@@ -3,7 +3,7 @@
 // Note [How does a thread know the active policies?]
 // Several policies can be active at once, and a call needs the first policy with a rule for its op. A scope is the list
 // of the active policies in order of precedence, with the policy of the process at the end. Scopes are immutable, and
-// equal lists share one scope. Each thread has a stack of frames, one for each region or module that the thread is in,
+// equal lists share one scope. Each thread has a stack of frames, one for each region or policy that the thread is in,
 // and each frame has a scope. A new policy of the process affects all threads: it increments a version, and a thread
 // that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all rules that
 // apply, and torch.compile guards on this id.
@@ -69,7 +69,7 @@ void enter(const GuardPointer& guard);
 // not entered the guard.
 void leave(const GuardPointer& guard);
 
-// These functions need no guard. They are for compiled code, in which regions always nest.
+// These functions need no guard. They are for compiled code and for repeated calls, in which regions always nest.
 void enter(const ScopePointer& scope, std::optional<Region> region);
 void leave_latest();
 // Returns the number of this thread's frames. leave_to leaves all frames after the first `depth`.
@@ -82,7 +82,7 @@ ScopePointer share_scope_in_force();
 // Returns the id of this thread's scope. The scope without a policy has an id as well.
 uint64_t id_in_force();
 
-// Stores a scope until the end of the process and returns its id, which compiled code passes to kept(). The id is 0 for
+// Stores a scope until the end of the process and returns its id, which compiled code passes to kept(). Returns 0 for
 // the scope without a policy.
 uint64_t keep(const ScopePointer& scope);
 ScopePointer kept(uint64_t id);

@@ -87,8 +87,8 @@ struct ProgramCall {
       const std::vector<at::Tensor>& with, const autocast::PolicyPointer& policy, bool is_wide) const;
 };
 
-// A function that is called before each call that may end a training step. Such a call writes to a weight outside of
-// backward and of an optimizer's step, or it is the scaler's update, whose `found_inf` indicates a skipped step.
+// A function that is called before each call that may end a training step. Such a call is either a write to a weight
+// outside of backward and of an optimizer's step, or the scaler's update. Its `found_inf` indicates a skipped step.
 using OnWrite = std::function<void(const std::optional<at::Tensor>& found_inf)>;
 
 // Starts to hold the program's calls, until the recording stops. `copies` requests copies of their outputs.

@@ -37,7 +37,8 @@ class TensorSnapshot {
 // delta`. See Note [How are assignments to .data noticed?]. This writes the tensor's metadata.
 void mark(const at::Tensor& tensor);
 
-// Returns whether a tensor is strided and has a storage, without a subclass, a wrapper or symbolic sizes.
+// Returns whether a tensor is strided, has a storage and concrete sizes, and is not a subclass. Of the wrappers, only
+// the one of functionalization is plain.
 bool is_plain(const at::Tensor& tensor);
 
 // Returns why no cast of a tensor is reused, or null. The text continues a sentence whose subject is the tensor.

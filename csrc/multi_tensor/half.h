@@ -1,7 +1,5 @@
 // Conversions of blocks between float16 and float32, with instructions of the CPU. In code for any CPU, the compiler
 // does not use these instructions, and c10::Half converts with integer arithmetic, at half the speed.
-//
-// Like in PyTorch's kernels, the conversions preserve the payload of a NaN.
 #pragma once
 
 #include <c10/util/Half.h>

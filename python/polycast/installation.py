@@ -66,7 +66,7 @@ _TAG = "polycast:"
 
 
 class _Tag(str):
-    """A tag of the installed devices, for the keys of on-disk caches. Pickling it adds the active policy."""
+    """A tag of the installed kernels, for the keys of on-disk caches. Pickling it adds the active policy."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         held = policy.current()
@@ -74,7 +74,7 @@ class _Tag(str):
 
 
 def _mark_caches(config: Any, undo: Undo) -> None:
-    """Add the installed devices to the keys of on-disk caches.
+    """Add the build, and the devices with kernels, to the keys of on-disk caches.
 
     Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the option's default. A
     tag that the user has set takes precedence over the default, so we change this tag as well.

@@ -257,7 +257,7 @@ def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: 
     """Train in `dtype` from values that were rounded to `given`. The optimizers of torch.optim train without a scaler.
 
     Returns:
-        The parameters, and the number of tensors that skipped steps changed.
+        The parameters, and the number of tensors that were changed by skipped steps.
     """
     generator, changed = torch.Generator().manual_seed(0), 0
     params, *steps = (

@@ -29,7 +29,7 @@ sys.stdout.flush()
 """
 # A program that fails if linear has its built-in rule.
 ONE = PROGRAM + "sys.exit(category('linear') != 'fp32')\n"
-GOOD = ("--good", "good.yaml")  # This has fewer rules than fp32.
+GOOD = ("--good", "good.yaml")  # good.yaml has fewer rules than fp32, the default.
 
 
 def ran(*words: str, program: str = ONE) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SEED = 20261124
-# The number of mutants to draw from the files below a folder with these suffixes.
+# The number of mutants to draw from each folder, from the files with the given suffixes.
 MUTANTS = {("python/polycast", ".py"): 120, ("csrc", ".cpp .h"): 25, ("codegen", ".py .j2"): 25}
 NOT_MUTATED = ("_built_for.py", "op_samples.py")  # A generated file, and a table of shapes.
 

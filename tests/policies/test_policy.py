@@ -96,7 +96,7 @@ NAMES: dict[str, list[object]] = {
     ],
     "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # policy.yaml does not list gelu.
     "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm],
-    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # sum.dim_IntList is not included.
+    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # These names do not mean sum.dim_IntList.
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],

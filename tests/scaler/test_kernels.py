@@ -46,7 +46,7 @@ def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: K
 def extremes(dtype: torch.dtype) -> list[Tensor]:
     """Return the largest and smallest finite values, subnormals and zeros, in several sizes."""
     info = torch.finfo(dtype)
-    torch.set_flush_denormal(False)  # XLA's runtime enables this in its thread.
+    torch.set_flush_denormal(False)  # XLA's runtime may have enabled the flushing of subnormals.
     values = torch.tensor([info.max, info.min, info.tiny, info.smallest_normal / 4, 0.0, -0.0], dtype=dtype)
     assert values[3] != 0
     return [values.repeat(190)[:size] for size in (6, 7, 64, 1100)]

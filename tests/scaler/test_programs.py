@@ -274,7 +274,8 @@ def test_programs_match_pytorchs_scaler(real_device: str) -> None:
     if "fused" in kinds:  # PyTorch's fused optimizers do not skip if found_inf is 2.
         overflows = [Call("backward", number, INF) for number in (0, 1)]
         both = [*overflows, Call("step_together"), Call("update")]
-        reloaded = [Call(name) for name in ("backward", "step", "update", "reload")]  # The growth tracker is 1.
+        # The growth tracker is 1 when the scaler is reloaded.
+        reloaded = [Call(name) for name in ("backward", "step", "update", "reload")]
         for program in (both, reloaded):
             run = example(kinds=("fused", "fused"), precision="single", program=program)(run)
     run()

@@ -79,7 +79,7 @@ class Optimized:
         """Set gradients. Some may be missing, but not all. One gradient may be non-finite."""
         kept, lone = random.choice(self.parts), random.randrange(size())
         some = {part for part in self.parts if random.random() < random.choice([0.0, 0.5])}
-        if random.random() < 0.3:  # Rank `lone` loses the gradients that the other rank lacks.
+        if random.random() < 0.3:  # The gradients of the parts that only rank `lone` has are missing.
             others = {self.part(index, 1 - lone) for index in range(3)}
             some |= {self.part(index, lone) for index in range(3)} - others
         needed = {kept, *(self.part(0, number) for number in range(size()) if not self.is_sharded)}

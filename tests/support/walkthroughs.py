@@ -74,7 +74,7 @@ def walkthroughs() -> dict[str, Walkthrough]:
 
 
 def main() -> None:
-    """Print the number of functions in each task."""
+    """Print a table of the calls, functions and files in each task."""
     print(f"{'task':<52}{'calls':>7}{'functions':>11}{'files':>7}{'changes':>9}")
     for name, calls in walkthroughs().items():
         files = [code.co_filename for code in calls]

@@ -88,7 +88,8 @@ class CandidatePolicies:
 
         An op that is switched for the module "" has a rule of the process; other switches set rules of modules. Rules
         of a module apply in inner modules as well, so inner modules that are not switched are given the "bad" rules.
-        Rules of regions and of modules override the process. Where they exist, modules are always given rules.
+        Rules of regions and of modules override the process. If one of them has a rule for the op, the module gets a
+        rule for every switch, even the module "".
         """
         process: _Rules = {}
         modules: dict[str, _Rules] = {}

@@ -26,7 +26,7 @@ _TRIES = 6  # the largest number of rules that are tried together
 
 
 class Error(NamedTuple):
-    """The error of an op's result, relative to the norm of the correct result; of several results, the largest one."""
+    """The error of an op's result, relative to the norm of the correct result; the largest of its results."""
 
     site: Site
     op: str

@@ -110,7 +110,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self._overflows = 0  # the number of consecutive steps that a scaler skipped because of an overflow in backward
         self._is_inference = False  # whether the model ran last without gradients
         self._is_spoiled = False  # whether values from before a step may be non-finite because of a finding
-        self._lost: Counter[str] = Counter()  # the steps in which a parameter lost most of its gradient
+        self._lost: Counter[str] = Counter()  # by parameter: the steps in which its gradient underflowed
 
     def __str__(self) -> str:
         """Return the findings, and how often each one repeats in later steps."""

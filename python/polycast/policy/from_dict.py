@@ -33,7 +33,7 @@ def rows_from(value: object) -> Rows:
 
     Raises:
         PolicyError: If a dict or a file has problems.
-        ValueError: If a str is not a category, a dtype, a release or a file, or no rule can cast to a dtype.
+        ValueError: If a str is not a category, a dtype, a release or a file, or no rule casts to the given dtype.
         TypeError: If the value has another type.
     """
     if value is None:

@@ -80,7 +80,7 @@ class Policy(Mapping[str, Casts]):
 
     Raises:
         PolicyError: If the rules have problems. It is a ``ValueError`` that lists each problem with its remedy.
-        ValueError: If a str is not a category, a dtype, a release or a file, or no rule can cast to a dtype.
+        ValueError: If a str is not a category, a dtype, a release or a file, or no rule casts to the given dtype.
         TypeError: If the rules have another type.
 
     Example:

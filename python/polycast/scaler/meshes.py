@@ -45,10 +45,11 @@ FoundInfs: TypeAlias = dict[Any, Tensor]  # by device: 1 if a gradient there is 
 def agree(
     checks: Sequence[GradientCheck], meshes: Meshes, device: torch.device, with_norms: bool
 ) -> tuple[FoundInfs, list[Tensor]]:
-    """Return the findings of all ranks, and norms: one for each check without a mesh, and a vector for each mesh.
+    """Return whether any rank has a non-finite gradient, and norms.
 
-    There is one sum over each dimension of each mesh. Its elements are whether a gradient is non-finite, whether there
-    is a gradient, and with ``with_norms`` the norm of each rank. If no rank has a gradient, the findings are empty.
+    There is one norm for each check without a mesh, and a vector of norms for each mesh. Each dimension of each mesh
+    has one sum, of whether a gradient is non-finite, whether there is a gradient, and with ``with_norms`` the norm of
+    each rank. If no rank has a gradient, the dict is empty.
     """
     wholes = (check.norm for check in checks if check.mesh is None)
     norms = [norm.to(device, non_blocking=True) for norm in wholes if norm is not None]

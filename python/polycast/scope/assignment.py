@@ -83,8 +83,9 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules.
 
     Raises:
-        PolicyError: If a key matches no module, a module is never called, or :class:`polycast.Policy` raises for a
-            value. It is a ``ValueError`` that lists every problem. In this case nothing is assigned.
+        PolicyError: If a key matches no module, if it gives rules to a module that is never called, or if
+            :class:`polycast.Policy` raises for a value. It is a ``ValueError`` that lists every problem. In this case
+            nothing is assigned.
         TypeError: If the model is not a module, or the rules have another type.
 
     Example:
