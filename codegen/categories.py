@@ -51,13 +51,13 @@ class Signature:
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
         """Return why the overload cannot have a category (None: any), and a remedy. Return None if it can."""
         if self.variant == VIEW:  # for example squeeze, or reshape if it does not copy
-            return "can return a view of its argument, and a cast would break that aliasing", "remove it"
+            return "can return a view of its argument, and a cast would break that aliasing", "remove the rule"
         if self.variant != FUNCTIONAL:
-            return f"is the {self.variant} variant", "name a functional overload"
+            return f"is the {self.variant} variant", "name an op or overload that returns a new tensor"
         if not self.tensors:
             return "accepts no tensor", "remove the rule"
         if category is Category.FP32_SET_OPT_DTYPE and not self.takes_optional_dtype:
             return "has no optional dtype argument", "use fp32"
         if category is Category.PROMOTE and self.tensors < 2:
-            return "accepts one tensor only", "use fp32 or lower_precision_fp"
+            return "accepts only one tensor", "use fp32 or lower_precision_fp"
         return None

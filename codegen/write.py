@@ -28,7 +28,7 @@ def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path,
         if folder is None and not path.parent.is_dir():
             raise FileNotFoundError(ENOENT, "its folder does not exist; create it first", str(path))
         if path.is_file() and MARK not in path.read_bytes().partition(b"\n")[0]:
-            raise OSError(EEXIST, "not a generated file; remove it, or name another file or folder", str(path))
+            raise OSError(EEXIST, "this is not a generated file; remove it, or name another file or folder", str(path))
     changed = {path: text for path, text in files.items() if not path.is_file() or path.read_bytes() != text.encode()}
     return {path: changed.get(path) for path in sorted({*changed, *present} - (files.keys() - changed.keys()))}
 

@@ -94,8 +94,8 @@ def load(path: Path, name: str) -> Node:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = Location(name, mark.line + 1, mark.column + 1) if mark else place
-        text = getattr(error, "problem", None) or getattr(error, "reason", error)
-        what, remedy = f"not valid YAML: {text}", "correct the syntax or the indentation here"
+        parts = (getattr(error, part, None) for part in ("context", "problem", "reason"))
+        what, remedy = f"not valid YAML: {', '.join(filter(None, parts))}", "correct the characters or the indentation"
     else:
         if root is not None:
             if problems := list(_check(root)):
@@ -114,7 +114,7 @@ def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
     seen: set[str] = set()
     for key, value in node.value if isinstance(node, Mapping) else ():
         if not isinstance(key, Text):
-            yield Problem(location(key), "a key: expected a name, got a list or a mapping", "write a name")
+            yield Problem(location(key), "expected a name as the key, got a list or a mapping", "write a name")
         elif key.value in seen:
             yield Problem(location(key), f"duplicate key '{key.value}'", "remove one of them")
         else:
@@ -127,4 +127,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = {other.lower(): other for other in sorted(known)}
     if near := get_close_matches(name.lower(), names, n=1):
         return f"did you mean '{names[near[0]]}'?"
+    if len(names) == 1:
+        return f"use '{next(iter(names.values()))}'"
     return f"use one of {', '.join(names.values())}" if 0 < len(names) <= 20 else "check the spelling"

@@ -44,13 +44,13 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();
   const auto any = [&](const auto& question) { return std::any_of(arguments.begin(), arguments.end(), question); };
   if (any([](const c10::Argument& argument) { return tensors_in(argument) < 0; })) {
-    return "has tensors in dictionaries, tuples or lists of lists, which are not cast; remove the rule";
+    return "has tensors in dictionaries, tuples or lists of lists, which autocast does not cast; remove the rule";
   }
   if (any([](const c10::Argument& argument) { return argument.is_out(); })) {
-    return "writes to its out argument; name a functional overload";
+    return "writes to its out argument; name an op or overload that returns a new tensor";
   }
   if (any(is_written)) {
-    return "writes to an argument; name a functional overload";
+    return "writes to an argument; name an op or overload that returns a new tensor";
   }
   // For example, squeeze and reshape can return views. An op that policy.yaml lists is exempt, because it returns new
   // tensors in the calls that are cast.
@@ -96,7 +96,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
   }
   const auto op = c10::Dispatcher::singleton().findSchema(operator_name(name));
   if (!op) {
-    return "is registered by no library; import the library first";
+    return "is not registered; import the library that registers it first";
   }
   const std::string reason = obstacle_to_all(op->schema());
   if (!reason.empty()) {
@@ -107,7 +107,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
   const BuiltInRow& row = built_in_row(name);
   const auto appends = [](const BuiltInRule* rule) { return rule && rule->category == Category::fp32_append_dtype; };
   if (category == Category::fp32_append_dtype && std::none_of(row.begin(), row.end(), appends)) {
-    return "has no overload for a dtype in policy.yaml; use fp32";
+    return "is not an op that has this category in policy.yaml; use fp32";
   }
   if (category == Category::fp32_set_opt_dtype && std::none_of(arguments.begin(), arguments.end(), is_optional_dtype)) {
     return "has no optional dtype argument; use fp32";
@@ -116,7 +116,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
   for (const c10::Argument& argument : arguments) {
     tensors += tensors_in(argument);
   }
-  return category == Category::promote && tensors < 2 ? "accepts one tensor only; use fp32 or lower_precision_fp" : "";
+  return category == Category::promote && tensors < 2 ? "accepts only one tensor; use fp32 or lower_precision_fp" : "";
 }
 
 }  // namespace polycast::autocast

@@ -64,7 +64,7 @@ void check_free(const std::string& name, const Device& device, c10::DispatchKey 
       name,
       " has an autocast kernel of its own on ",
       device.name,
-      ", which a policy cannot change; remove the rule");
+      ", which a policy cannot change; remove the rule of this operator");
 }
 
 torch::Library added_kernel(const std::string& name, const Device& device) {

@@ -95,7 +95,7 @@ const std::string& name_of(Category category) {
 Rule rule_named(const std::string& name) {
   const auto is_it = [&](const auto& named) { return named.first == name; };
   const auto found = std::find_if(named_rules().begin(), named_rules().end(), is_it);
-  TORCH_CHECK_VALUE(found != named_rules().end(), "no category '", name, "'");
+  TORCH_CHECK_VALUE(found != named_rules().end(), "category: expected a category of policy.yaml, got '", name, "'");
   return found->second;
 }
 
@@ -128,7 +128,7 @@ DeviceIndex index_of(const std::string& device) {
       return static_cast<DeviceIndex>(index);
     }
   }
-  TORCH_CHECK(false, "polycast has no device '", device, "' in its policy");
+  TORCH_CHECK(false, "device: expected a device of policy.yaml, got '", device, "'");
 }
 
 Rule built_in_rule(Slot slot, DeviceIndex device) {

@@ -95,17 +95,17 @@ bool is_plain(const at::Tensor& tensor) {
 
 const char* obstacle(const at::Tensor& tensor) {
   if (!is_plain(tensor)) {
-    return "is a tensor subclass, a wrapper or not strided";
+    return "is a tensor subclass, or its layout is not strided; pass a module with plain, strided tensors";
   }
   if (tensor.is_inference()) {
-    return "is an inference tensor, which counts no versions";
+    return "is an inference tensor, which has no version counter; create it outside of torch.inference_mode()";
   }
   // Each view of a tensor is a new tensor, so its cast would never be found again.
   const torch::autograd::AutogradMeta* const meta = torch::autograd::impl::get_autograd_meta(tensor);
   if (meta != nullptr && (meta->grad_fn_ || meta->is_view_ || meta->fw_grad_)) {
-    return "is a view, a dual tensor or the result of an op";
+    return "is a view, a dual tensor or the result of an op; replace it with a detached clone";
   }
-  return at::caching::is_cached_tensor(tensor) ? "belongs to a recorded graph" : nullptr;
+  return at::caching::is_cached_tensor(tensor) ? "is an output of a CUDA graph; replace it with a clone" : nullptr;
 }
 
 }  // namespace polycast::cast_cache

@@ -35,12 +35,12 @@ bool has_memory(const at::Tensor& tensor) {
          tensor.storage().data() != nullptr;
 }
 
-// `model` is the tensor of the first list at the same index.
-template <class Subject>
+// `model` is the tensor of the first list at the same index, and `first` is the name of that list.
+template <class F>
 void check_tensor(
-    const at::Tensor& tensor, const at::Tensor& model, c10::Device device, Use use, const Subject& subject) {
+    const at::Tensor& tensor, const at::Tensor& model, const char* first, c10::Device device, Use use, const F& name) {
   const auto text = [&](const auto& wanted, const auto& got, const char* fix) {
-    return expected(subject(), wanted, got, fix);
+    return expected(name(), wanted, got, fix);
   };
   const auto sizes = [&] { return c10::str("the sizes ", tensor.sym_sizes()); };
   const at::ScalarType type = tensor.scalar_type();
@@ -48,12 +48,12 @@ void check_tensor(
       tensor.layout() == at::kStrided && is_real(type),
       text(
           "a strided tensor of torch.float32, torch.float64, torch.float16 or torch.bfloat16",
-          c10::str("a ", tensor.layout(), " tensor of ", python_name(type)),
+          c10::str("a tensor of ", python_name(type), " with the layout ", tensor.layout()),
           "convert it"));
   TORCH_CHECK(
       tensor.device() == device,
       text(
-          c10::str("a tensor on ", device, ", like the first one"),
+          c10::str("a tensor on ", device, ", like ", first, "[0]"),
           c10::str("one on ", tensor.device()),
           "move it there"));
   TORCH_CHECK(
@@ -61,20 +61,20 @@ void check_tensor(
       text(
           "a tensor that can be written",
           "an inference tensor",
-          "clone it outside of torch.inference_mode(), or call this inside"));
+          "clone it outside of torch.inference_mode(), or enter that mode"));
   TORCH_CHECK_VALUE(
       use == Use::read || at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
-      text("memory for each element", sizes() + " of an expanded tensor", "clone it first"));
+      text("memory for each element", "an expanded tensor of " + sizes(), "clone it first"));
   TORCH_CHECK(
       has_memory(tensor),
-      text("memory", sizes() + " and none", "its storage was resized to nothing, so restore its data first"));
+      text("memory for " + sizes(), "a storage that was resized to 0 bytes", "restore its data first"));
   if (use == Use::counter) {
     TORCH_CHECK_VALUE(
         tensor.sym_numel() == 1 && (type == at::kFloat || type == at::kDouble),
         text(
             "one element of torch.float32 or torch.float64",
             c10::str(tensor.sym_numel(), " of ", python_name(type)),
-            "pass the number of steps"));
+            "pass the number of steps as a torch.float32 tensor of one element"));
   } else {
     TORCH_CHECK_VALUE(
         tensor.sym_sizes() == model.sym_sizes(),
@@ -165,10 +165,10 @@ void check_list(const Call& call, size_t list, const Names& names) {
   const auto check_range = [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
       prefetch_ahead(tensors, index);
-      const auto subject = [&] {
+      const auto name = [&] {
         return c10::str(argument.name, "[", index, "]", names ? " (of " + names(index) + ")" : "");
       };
-      check_tensor(tensors[index], models[index], models[0].device(), argument.use, subject);
+      check_tensor(tensors[index], models[index], call.expected.lists[0].name, models[0].device(), argument.use, name);
     }
   };
   const auto count = static_cast<int64_t>(tensors.size());
@@ -190,7 +190,7 @@ void check(const Call& call, const Names& names) {
 
 void check_norm_type(double norm_type) {
   TORCH_CHECK_VALUE(
-      norm_type > 0, expected("norm_type", "a positive number or infinity", norm_type, "2 is the Euclidean norm"));
+      norm_type > 0, expected("norm_type", "a positive number or infinity", norm_type, "pass a norm such as 2"));
 }
 
 void raise_versions(const Call& call) {

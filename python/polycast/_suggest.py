@@ -21,9 +21,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the closest known name, otherwise all known names if there are at most 20."""
+    """Return a hint for an unknown name: the closest or only known name, otherwise all if there are at most 20."""
     names = sorted(set(known))
-    if near := closest(name, names):
+    if near := closest(name, names) or (names[0] if len(names) == 1 else None):
         return f"did you mean '{near}'?"
     return f"use one of {', '.join(names)}" if 0 < len(names) <= 20 else "check the spelling"
 

@@ -102,10 +102,10 @@ def keep(module: nn.Module) -> Handle:
         else:
             texts.append(f"{name}: it {obstacle}")
     if texts and not tensors:
-        raise ValueError(f"cannot keep the casts of {texts[0]}; pass a module that has other parameters or buffers")
+        raise ValueError(f"cannot keep the casts of {texts[0]}")
     if texts:
-        more = f"; and of {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-        warn(f"cast_cache.keep: no casts are kept of {'; of '.join(texts[:_NAMED])}{more}")
+        more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+        warn(f"cast_cache.keep ignores {'; '.join(text.partition(';')[0] for text in texts[:_NAMED])}{more}")
     new = WeakIdKeyDictionary({tensor: None for tensor in tensors if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
     for tensor in tensors:
         _extension.keep_casts(tensor)

@@ -85,7 +85,7 @@ def custom_fwd(
         raise TypeError(
             f"cast_inputs: expected a floating-point dtype, such as torch.float32, or None, got {cast_inputs!r}"
         )
-    device_type = None if device_type is None else known_device_type(device_type)
+    device_type = None if device_type is None else known_device_type(device_type, "device_type")
     if fwd is None:
         return partial(_decorate_forward, device_type=device_type, cast_inputs=dtype)
     if isinstance(fwd, torch.dtype | str | torch.device):
@@ -142,8 +142,8 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | torc
         region: _Region | None = getattr(args[0], "polycast_region", None)
         if region is None:
             raise RuntimeError(
-                "custom_bwd found no autocast state on its context; decorate forward with polycast.custom_fwd, "
-                "and setup_context as well if the function has one"
+                "custom_bwd: expected a ctx with the autocast state of forward, got one without; decorate forward, and "
+                "setup_context if there is one, with polycast.custom_fwd"
             )
         with StockAutocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
             return scopes.run_in(region.scope, backward, *args, **kwargs)
@@ -178,7 +178,7 @@ def _decorate_forward(
 
 def _check_callable(decorator: str, function: Any) -> None:
     if not callable(function):
-        raise TypeError(f"{decorator}: expected a function, got {function!r}; write @{decorator} above its def")
+        raise TypeError(f"{decorator}: expected a function, got {function!r}; use the decorator above a def")
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:  # this is 3x faster than PyTorch's tree_leaves

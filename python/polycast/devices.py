@@ -109,7 +109,7 @@ class XLA(DeviceType):
 
     def check_region(self) -> None:
         if not self.is_here:
-            raise RuntimeError(f"an autocast region on xla needs {_XLA_PACKAGE}; import {_XLA_PACKAGE} first")
+            raise RuntimeError(f"device_type: 'xla' needs {_XLA_PACKAGE}; import {_XLA_PACKAGE} first")
 
     def overrides(self) -> list[str]:
         # torch_xla 2.9 follows only the variables for bfloat16.
@@ -206,7 +206,7 @@ def own_kernels(device_type: str) -> list[str]:
     ]
 
 
-def parse_device_type(device: str | torch.device) -> str:
+def parse_device_type(device: str | torch.device, argument: str = "device") -> str:
     """Return the device type of a string, such as "cuda" or "cuda:1", or of a ``torch.device``.
 
     Raises:
@@ -216,35 +216,35 @@ def parse_device_type(device: str | torch.device) -> str:
         return device.partition(":")[0]
     if isinstance(device, torch.device):
         return device.type
-    raise TypeError(f"device: expected a string such as '{HOST}', or a torch.device, got {device!r}")
+    raise TypeError(f"{argument}: expected a string such as '{HOST}', or a torch.device, got {device!r}")
 
 
-def known_device_type(device: str | torch.device) -> str:
+def known_device_type(device: str | torch.device, argument: str = "device") -> str:
     """Return the device type of a device that PyTorch has.
 
     Raises:
         TypeError: If the device is neither a string nor a ``torch.device``.
         ValueError: If PyTorch has no such device.
     """
-    device_type = parse_device_type(device)
+    device_type = parse_device_type(device, argument)
     try:
         return torch.device(device_type).type
     except RuntimeError:
-        raise unknown(device_type, device_types()) from None
+        raise unknown(device_type, device_types(), argument) from None
 
 
-def unknown(device_type: str, known: Iterable[str]) -> ValueError:
+def unknown(device_type: str, known: Iterable[str], argument: str = "device_type") -> ValueError:
     """Return the error for a device type for which the policy has no rules."""
     if device_type in PRIVATE:
         return ValueError(
-            f"'{device_type}' is an out-of-tree backend that is not loaded; import the package that registers it first"
+            f"{argument}: expected a loaded backend, got '{device_type}'; import the package that registers it first"
         )
     if device_type in DEVICES and device_type_of(device_type) != device_type:
         return ValueError(
-            f"device: expected '{device_type_of(device_type)}', got '{device_type}'; pass "
-            f"'{device_type_of(device_type)}', which has the rules of '{device_type}' on its hardware"
+            f"{argument}: expected '{device_type_of(device_type)}', got '{device_type}'; pass "
+            f"'{device_type_of(device_type)}', which has the rules of '{device_type}' when {_XLA_PACKAGE} runs on a GPU"
         )
-    return ValueError(f"device: expected one of {', '.join(known)}, got '{device_type}'")
+    return ValueError(f"{argument}: expected one of {', '.join(known)}, got '{device_type}'")
 
 
 def random_state() -> Callable[[], None]:

@@ -142,7 +142,7 @@ def on_import() -> None:
 
 
 @disabled
-def install(*devices: str | torch.device, like: str | None = None) -> Handle:
+def install(*device_types: str | torch.device, like: str | None = None) -> Handle:
     """Install polycast's autocast kernels of the given devices over PyTorch's kernels.
 
     Kernels that are already installed are installed again, over kernels that other packages have registered since. Code
@@ -150,7 +150,7 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
     during the call. ``help(polycast.installation)`` lists the other changes.
 
     Args:
-        devices: Device types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that torch_xla
+        device_types: Types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that torch_xla
             runs on. For an out-of-tree backend, pass the name that it registered. The default is every device that
             PyTorch itself supports, and XLA once torch_xla is imported.
         like: "cuda" overrides the autocast kernels that an out-of-tree backend has registered, if policy.yaml does not
@@ -169,13 +169,13 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
         >>> "cpu" in polycast.installed()
         True
     """
-    types = [parse_device_type(device) for device in devices] or served()
+    types = [parse_device_type(device, "device_type") for device in device_types] or served()
     for device_type in types:
         device = device_of(device_type)
         if like not in (None, device, DEVICES_LIKE[device]):
             raise ValueError(
-                f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; for other "
-                "rules, change the device in policy.yaml, or add it there"
+                f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; omit "
+                f"like, or write the rules of {device_type} in policy.yaml"
             )
     handle, kept = _handle(), list[str]()
     with changing():
@@ -189,7 +189,7 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
             if not reasons:
                 install_kernels(name, facts.is_out_of_tree)
             kept += reasons
-        if not devices:
+        if not device_types:
             _late.update(LATE.keys() - sys.modules.keys())
     for reason in kept:
         warnings.warn(reason, stacklevel=2)
@@ -197,14 +197,14 @@ def install(*devices: str | torch.device, like: str | None = None) -> Handle:
 
 
 @disabled
-def uninstall(*devices: str | torch.device) -> Handle:
+def uninstall(*device_types: str | torch.device) -> Handle:
     """Restore PyTorch's own autocast kernels of the given devices, or of all devices.
 
     When no device remains, the other changes that ``help(polycast.installation)`` lists are undone as well.
     Code that was compiled with polycast's kernels does not run again.
 
     Args:
-        devices: Device types as for :func:`install`, or devices as :func:`installed` returns them.
+        device_types: Types as for :func:`install`, or devices as :func:`installed` returns them.
 
     Returns:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the kernels that were installed before.
@@ -220,7 +220,7 @@ def uninstall(*devices: str | torch.device) -> Handle:
         >>> "cpu" in polycast.installed()
         True
     """
-    names = [_installed_name(device) for device in devices] if devices else list(DEVICES)
+    names = [_installed_name(device) for device in device_types] if device_types else list(DEVICES)
     types = {device_type_of(name) for name in names}
     handle = _handle()
     with changing():
@@ -231,7 +231,7 @@ def uninstall(*devices: str | torch.device) -> Handle:
 
 
 def _installed_name(device: str | torch.device) -> str:
-    name = parse_device_type(device)
+    name = parse_device_type(device, "device_type")
     known = name in DEVICES and name != PRIVATEUSE1
     return name if known or name in installed_kernels() else device_of(name)
 

@@ -77,7 +77,7 @@ def autocast(
 
     Source: the documentation of ``torch.autocast``, ``torch_xla.amp.autocast`` and ``torch.xpu.amp.autocast``.
     """
-    device_type = devices.current() if device_type is None else devices.parse_device_type(device_type)
+    device_type = devices.current() if device_type is None else devices.parse_device_type(device_type, "device_type")
     facts = devices.facts_of(device_type)
     device, device_type = facts.rules, facts.name
     listed = DEVICES[device].lower_precision
@@ -135,7 +135,7 @@ def _lower_precision(
     if enabled and dtype not in listed:
         names = " or ".join(map(str, listed))
         raise ValueError(
-            f"dtype: expected {names} for autocast on {device_type}, got {dtype}; enabled=False runs without casts"
+            f"dtype: expected {names} for autocast on {device_type}, got {dtype}; pass enabled=False to cast nothing"
         )
     return dtype
 

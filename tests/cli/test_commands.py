@@ -86,7 +86,8 @@ def test_all_problems_of_the_policy_in_the_environment_are_printed(tmp_path: Pat
     broken.write_text("ops: {sofmax: fp32, relu: fp23}\n", encoding="utf-8")
     problems = (
         f"{broken}: ops.sofmax: unknown op 'sofmax'; did you mean 'softmax'?\n"
-        f"{broken}: ops.relu: unknown category 'fp23'; did you mean 'fp32'?\n"
+        f"{broken}: ops.relu: expected a category, or a dtype that a rule can cast to, got 'fp23'; did you mean "
+        "'fp32'?\n"
     )
     imported = _run("-c", "import polycast", POLYCAST_POLICY=str(broken))
     named = f"ImportError: POLYCAST_POLICY names {broken}, which cannot be used:\n{problems}"

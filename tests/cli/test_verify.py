@@ -61,4 +61,4 @@ def test_an_absent_device_is_reported_in_one_line(capsys: pytest.CaptureFixture[
     assert main(["verify", "--device", "mps"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("error: device: no mps is available, use ") and printed.err.count("\n") == 1
+    assert printed.err.startswith("error: device: no mps is available; use ") and printed.err.count("\n") == 1

@@ -63,7 +63,7 @@ def test_the_command_removes_stale_files_and_stops_at_foreign_ones(workplace: Wo
     notes = workplace.generated / "notes.txt"
     notes.write_text("mine\n", encoding="utf-8")
     before = workplace.content()
-    refusal = "not a generated file; remove it, or name another file or folder; nothing was written."
+    refusal = "this is not a generated file; remove it, or name another file or folder; nothing was written."
     assert workplace.run() == workplace.run("--check") == (1, "", f"error: {notes}: {refusal}\n")
     assert workplace.content() == before
 

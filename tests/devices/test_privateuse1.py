@@ -54,8 +54,8 @@ the policy's kernels for {NAME} are not installed, so its regions run PyTorch's 
 True True
 torch.float16 torch.float32 torch.float32
 torch.bfloat16 torch.float32 torch.float32
-dtype: expected torch.float16 or torch.bfloat16 for autocast on {NAME}, got torch.float64; enabled=False runs without \
-casts
+dtype: expected torch.float16 or torch.bfloat16 for autocast on {NAME}, got torch.float64; pass enabled=False to cast \
+nothing
 False True
 True
 True
@@ -107,7 +107,7 @@ def test_a_device_matches_the_backend_by_either_name() -> None:
         "npu",
         "False",
         "npu lower_precision_fp",
-        "'musa' is an out-of-tree backend that is not loaded; import the package that registers it first",
+        "device_type: expected a loaded backend, got 'musa'; import the package that registers it first",
         "torch.float16 torch.float16 torch.float32",
     ]
 
@@ -160,7 +160,7 @@ privateuse1
 torch.float16 []
 {STAY}
 torch.float32 True
-like: expected 'cuda' for {NAME}, got 'xpu'; for other rules, change the device in policy.yaml, or add it there
+like: expected 'cuda' for {NAME}, got 'xpu'; omit like, or write the rules of {NAME} in policy.yaml
 """
 
 

@@ -36,10 +36,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.usage = "polycast bisect [OPTIONS] -- COMMAND..."
     parser.epilog = _ENDING
-    policy = "a category, a PyTorch release, a policy file, or built-in (default: %(default)s)"
-    parser.add_argument("--good", help=policy, default="fp32")
-    parser.add_argument("--bad", help=policy, default=BUILT_IN)
-    parser.add_argument("--repeat", type=int, metavar="N", default=1, help="run the command N times (default: 1)")
+    policy = "policy: a category, a PyTorch release, a policy file, or built-in (default: %(default)s)"
+    parser.add_argument("--good", help=f"set the good {policy}", default="fp32")
+    parser.add_argument("--bad", help=f"set the bad {policy}", default=BUILT_IN)
+    parser.add_argument("--repeat", type=int, metavar="N", default=1, help="run each test up to N times (default: 1)")
     output = "write the rules that make the command good to FILE (default: %(default)s)"
     parser.add_argument("--output", metavar="FILE", type=Path, default=Path("polycast-bisect.yaml"), help=output)
     parser.add_argument("command", nargs="+", metavar="COMMAND")

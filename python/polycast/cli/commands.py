@@ -75,26 +75,26 @@ def parser() -> ArgumentParser:
         return part
 
     op = add("op", _op, "show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM")
-    op.add_argument("ops", nargs="*", metavar="OP", help="an op, such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM")
+    op.add_argument("ops", nargs="*", metavar="OP", help="show this op: conv2d, pow.Tensor_Scalar, torch.nn.LSTM, ...")
     op.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
     op.add_argument("--torch", metavar="RELEASE", help="show the rules of a PyTorch release, such as 2.11")
 
     differences = add("diff", _diff, "show the differences between two policies or PyTorch releases")
     differences.epilog = f"The releases are {', '.join(releases())}; the devices are {', '.join(DEVICES)}."
-    sides = "two of: built-in, for the built-in policy; a release, as in torch-2.11; a category; or a policy file"
+    sides = "compare two of: built-in, for the built-in policy; a release, as in torch-2.11; a category; a policy file"
     differences.add_argument("sides", nargs=2, metavar="SIDE", help=sides)
     differences.add_argument("-d", "--device", help="show only this device")
 
     script.add_arguments(add("trace", script.run, "run a script, and show the dtypes in which autocast ran its ops"))
 
     check = add("check", _check, "validate policy files")
-    check.add_argument("files", nargs="+", metavar="FILE", help="a policy file; - reads the standard input")
+    check.add_argument("files", nargs="+", metavar="FILE", help="validate this policy file; - reads the standard input")
 
     checks = add("verify", _verify, "check built-in rules and sync-free steps on a device")
     parts = "\n".join(f"  {line}" for line in lines_of([*DESCRIPTIONS.items()]))
     checks.epilog = f"The parts:\n{parts}\n\nThe exit status is 1 if a check failed."
-    checks.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(DESCRIPTIONS)} (default: all)")
-    checks.add_argument("-d", "--device", help="a device type, such as cuda (default: the current accelerator, or cpu)")
+    checks.add_argument("parts", nargs="*", metavar="PART", help=f"run {' or '.join(DESCRIPTIONS)} (default: all)")
+    checks.add_argument("-d", "--device", help="check this device type (default: the current accelerator, or cpu)")
 
     bisect.add_arguments(add("bisect", bisect.run, "find the rules that make a command fail"))
     return whole
@@ -102,7 +102,7 @@ def parser() -> ArgumentParser:
 
 def _op(options: Namespace) -> int:
     if not options.ops and options.device is None:
-        raise ValueError("expected an OP or --device, got neither")
+        raise ValueError("expected an OP or --device, got neither; pass one, as in polycast op softmax")
     device = None if options.device is None else device_named(options.device)
     asked = policy.current() if options.torch is None else of_release(options.torch)
     print("\n\n".join(_text(op, device, asked) for op in options.ops) or policy.resolved(asked, device=options.device))

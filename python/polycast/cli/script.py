@@ -19,9 +19,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--lines", action="store_true", help="print each call of an op with a rule, and the program's line"
     )
-    parser.add_argument("--limit", type=int, default=1_000_000, help="the most calls to record (default: %(default)s)")
-    parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
-    parser.add_argument("script", help="the script, followed by its own arguments; the table goes to stderr")
+    parser.add_argument("--limit", type=int, default=1_000_000, help="record up to LIMIT calls (default: %(default)s)")
+    parser.add_argument("-m", dest="module", action="store_true", help="run a module: the script is its name")
+    parser.add_argument("script", help="run this script with the arguments after it; the table goes to stderr")
     parser.add_argument("arguments", nargs=REMAINDER, help=SUPPRESS).required = False
 
 
@@ -35,8 +35,8 @@ def run(options: Namespace) -> int:
     script = options.script
     sys.path[0] = str(Path.cwd() if options.module else Path(script).resolve().parent)
     if not (_is_module(script) if options.module else Path(script).is_file()):
-        kind, wanted = ("module", "a module that Python can find") if options.module else ("script", "a Python file")
-        raise ValueError(f"{kind}: expected {wanted}, got '{script}'")
+        wanted, remedy = ("a module that Python can find", "name") if options.module else ("a Python file", "path")
+        raise ValueError(f"script: expected {wanted}, got '{script}'; check the {remedy}")
     record = trace(lines=options.lines, limit=options.limit)
     if hasattr(signal, "SIGPIPE"):  # in the script, a closed pipe raises BrokenPipeError, as in any Python program
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)

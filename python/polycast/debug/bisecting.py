@@ -106,7 +106,7 @@ def bisect(
             except Exception as error:
                 result, message = False, f"check raised {type(error).__name__}: {error}"
         if result is None:
-            raise TypeError("check returned None; return a true value if the program is good, otherwise a false one")
+            raise TypeError("check: expected a true or a false result, got None; return whether the program is good")
         return Run(int(not result), time.perf_counter() - start, message)
 
     def record(candidate: Candidate) -> list[Call]:
@@ -159,10 +159,10 @@ class Search:
         calls: Callable[[Candidate], list[Call]] | None = None,
     ) -> None:
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-            raise ValueError(f"repeat: expected an integer of at least 1, got {repeat!r}")
+            raise ValueError(f"repeat: expected an integer of at least 1, got {repeat!r}; pass 1 for a single run")
         self._good, self._bad = (Policy(None if end == BUILT_IN else end) for end in (good, bad))
         if self._good == self._bad:
-            raise ValueError("good, bad: expected different policies, got the same one twice")
+            raise ValueError("good, bad: expected different policies, got equal ones; change one of them")
         self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
         self._tried: defaultdict[Hashable, list[tuple[bool | None, Run]]] = defaultdict(list)
         self._among = 0  # the number of switches among which the next culprit is; 0 before the search
@@ -232,25 +232,20 @@ class Search:
         is_bad, run = self._try(candidate, end)
         is_bad, run = self._try(candidate, end, 2) if end == "good" and is_bad else (is_bad, run)
         if is_bad is None:
-            raise ValueError(f'the program cannot be tested under the "{end}" policy: {run.message}')
+            got = f"status {run.status}; pass another policy. The last run: {run.message}"
+            raise ValueError(f"{end}: expected a policy under which the program can be tested, got {got}")
         if is_bad is (end == "bad"):
             return
-        remedy = ""
+        remedy = "pass another policy"
         if end == "bad" and self._repeat == 1:
-            remedy = (
-                ", so there is nothing to search; check that it imports polycast, or if it fails only sometimes, run "
-                "it more often (repeat=12 or --repeat 12)"
-            )
+            remedy = "check that it imports polycast, or if it fails only sometimes, pass repeat=12 (--repeat 12)"
         elif end == "good" and policies.regions and self._model is None:
             ops = ", ".join(policies.regions)
-            remedy = (
-                f"; a region has its own rules for {ops}, which override the rules of the process: remove them from "
-                "the region, or pass the model whose modules are to be searched, as in bisect(check, model=model)"
-            )
+            remedy = f"remove its regions' rules for {ops}, which override this policy, or pass model=model"
         elif end == "good" and self._good == Policy("fp32"):
-            remedy = "; in float32 it fails as well, so mixed precision is not the cause"
-        found = "bad" if is_bad else "good"
-        raise ValueError(f'the program is {found} under the "{end}" policy{remedy}: {run.message}')
+            remedy = "it fails in float32 as well, so mixed precision is not the cause"
+        got = f"one under which it is {'bad' if is_bad else 'good'}; {remedy}. The last run: {run.message}"
+        raise ValueError(f"{end}: expected a policy under which the program is {end}, got {got}")
 
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
         """Return whether the program is bad under a candidate (None if it cannot be tested), and its last run.
@@ -265,8 +260,8 @@ class Search:
             answers.append(self._answer(candidate, what))
             if answers[-1][0] is not answers[0][0]:
                 raise ValueError(
-                    f"the program was good and bad under the same rules ({what}), so its failure is random; seed its "
-                    "random numbers, or if it fails only under bad rules, run it more often: repeat=12 or --repeat 12"
+                    f"the program was good and bad under the same rules ({what}), so it fails at random; seed its "
+                    "random numbers, or if it fails only under bad rules, pass repeat=12 (--repeat 12)"
                 )
         return answers[-1]
 
@@ -276,8 +271,8 @@ class Search:
             run = self._run(candidate)
             self._runs += 1
             if run.status > _MOST:
-                remedy = "to count that as bad, run sh -c 'COMMAND || exit 1'"
-                raise ValueError(f"a run under {what} was killed, which ends the search; {remedy}: {run.message}")
+                remedy = "to count it as bad, run sh -c 'COMMAND || exit 1'"
+                raise ValueError(f"a signal killed run {self._runs} ({what}); {remedy}. It ended with {run.message}")
             is_bad = None if run.status == _SKIP else run.status != _GOOD
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"
             left = f"; {self._among} rules left" if self._among else ""

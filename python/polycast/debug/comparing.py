@@ -148,7 +148,7 @@ def compare(
     """
     if not callable(run) or isinstance(run, nn.Module):
         got = f"the module {type(run).__name__}" if isinstance(run, nn.Module) else f"{run!r:.60}"
-        raise TypeError(f"run: expected a function without arguments, as in lambda: model(inputs), got {got}")
+        raise TypeError(f"run: expected a function without arguments, got {got}; pass one, as in lambda: model(inputs)")
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
     policy, numbers = Policy(reference), RandomNumbers()

@@ -34,8 +34,8 @@ class ProgramState:
         for weight, version, *_ in self._gradients:
             if weight._version != version:
                 raise RuntimeError(
-                    f"the program changed a weight of shape {tuple(weight.shape)}, which is not restored for the "
-                    "second run; remove the optimizer's step from the program"
+                    f"run: expected a program that changes no weight, got a change of a weight of shape "
+                    f"{tuple(weight.shape)}; remove the optimizer's step from the program"
                 )
 
     @torch.no_grad()

@@ -51,7 +51,7 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
             "a precision that needs no gradient scaler"
         )
     if accelerator._optimizers:  # a prepared optimizer would step with scaled gradients
-        raise RuntimeError("accelerator: expected no prepared optimizer; call use() before prepare()")
+        raise RuntimeError("accelerator: expected no prepared optimizer, got one; call use() before prepare()")
     handler = accelerator.scaler_handler
     options = {"skip_on_host": True} | (handler.to_kwargs() if handler is not None else {}) | scaler_options
     scaler = GradScaler(torch.device(accelerator.device), **options)

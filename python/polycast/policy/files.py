@@ -16,7 +16,7 @@ class _Loader(yaml.BaseLoader):  # yaml.CBaseLoader crashes if lists are nested 
             is_text = isinstance(key, yaml.ScalarNode)
             if not is_text or key.value in seen:
                 duplicate = f"duplicate key '{key.value}'; remove one of the two"
-                problem = duplicate if is_text else "a key: expected a name, got a list or a mapping; write a name"
+                problem = duplicate if is_text else "expected a name as the key, got a list or a mapping; write a name"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         content: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f"line {mark.line + 1}"
-        cause = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
-        what, _, remedy = f"not valid YAML: {cause}".replace("\n", " ").partition("; ")
-        remedy = remedy or "correct this line or its indentation"
+        parts = (getattr(error, part, None) for part in ("context", "problem"))
+        what, _, remedy = (", ".join(filter(None, parts)) or str(error)).replace("\n", " ").partition("; ")
+        remedy = remedy or "correct the characters or the indentation"
     raise PolicyError([Problem(file, place, what, remedy)])

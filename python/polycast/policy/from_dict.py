@@ -54,7 +54,7 @@ def rows_from(value: object) -> Rows:
     if category in VALUES:
         return {EVERY: (Cell(category, f"Policy('{category}')"),) * len(DEVICES_LIKE)}
     if text == STOCK or isinstance(value, torch.dtype):
-        raise ValueError("; ".join(not_a_category(text)))
+        raise ValueError("rules: " + "; ".join(not_a_category(text)))
     if (release := find(text)) is not None:
         return rows_of(release)
     close = suggestion(text, [*VALUES, *NAMES, *releases()])
@@ -79,9 +79,9 @@ class _Reader:
         if isinstance(root, Mapping) and "ops" in root:
             rules, before = root["ops"], "ops."
             for key in (key for key in root if key not in ("ops", "models")):
-                self.report(f"{key}", "unknown key next to 'ops'", "if it is an op, move it under 'ops'")
+                self.report(f"{key}", "unknown key next to 'ops'", "remove it, or if it is an op, move it under 'ops'")
         if isinstance(root, Mapping) and "models" in root:
-            remedy = "for a file whose keys are names of modules, call polycast.assign(model, file)"
+            remedy = "pass the rules under this key to polycast.assign(model, rules)"
             self.report("models", "a policy cannot contain rules of modules", remedy)
         elif isinstance(rules, Mapping):
             rows = self.rows(rules, before)
@@ -179,7 +179,8 @@ class _Reader:
         for device, one, other in zip(DEVICES_LIKE, earlier, row, strict=True):
             if one and other and one.category != other.category and one.source not in reported:
                 reported.add(one.source)
-                what = f"casts '{shown(key)}' as {other.category} on {device}, and {one.source} as {one.category}"
+                what = f"this key sets '{shown(key)}' to {other.category} on {device}, but the key "
+                what += f"'{one.source.removeprefix(f'{self._source}: ')}' sets it to {one.category}"
                 also = "" if "." in key else ", or name one overload, whose rule overrides the rule of its op"
                 self.report(path, what, f"remove one of the two rules{also}")
         return overlaid(row, earlier)

@@ -95,7 +95,7 @@ def asked_keys(op: Op) -> tuple[str, ...]:
     if name is None:
         raise TypeError(
             f"op: expected the name of an op, or PyTorch's function or class that runs it, got {op!r:.60}; "
-            "write its name, such as 'conv2d'"
+            "pass its name, such as 'conv2d'"
         )
     key = qualified(written_out(name))  # in a query, "norm" is the op, and not torch.norm
     keys = (key,) if _is_op(key) else keys_of(name)
@@ -146,7 +146,7 @@ def unknown(name: str) -> tuple[str, str]:
     if place == "torch.nn" and hasattr(torch.nn, last):
         return (
             f"'{name}' has no op of its own",
-            f"name its ops, or call polycast.assign(model, {{torch.nn.{last}: rules}})",
+            f"use the ops that it runs, or call polycast.assign(model, {{torch.nn.{last}: rules}})",
         )
     asked = last if place.startswith("torch") else op
     return f"unknown op '{name}'", did_you_mean(asked, (other for other in known() if "::" not in other))
@@ -174,5 +174,5 @@ def device_named(device: str | torch.device) -> str:
     """Return the device of the policy that a name or a ``torch.device`` means."""
     name = devices.parse_device_type(device)
     if name not in DEVICES and name not in devices.device_types():
-        raise devices.unknown(name, DEVICES)
+        raise devices.unknown(name, DEVICES, "device")
     return name if name in DEVICES else devices.device_of(name)

@@ -341,5 +341,5 @@ def _one_category(op: Op, device: str, rules: list[Rule]) -> str:
     if len(set(first.values())) > 1:
         parts = ", ".join(f"{name} ({category})" for name, category in first.items())
         name = op if isinstance(op, str) else op_names.name_of(op)
-        raise ValueError(f"'{name}' runs several ops on {device}: {parts}; ask for one of these ops")
+        raise ValueError(f"op: '{name}' runs several ops on {device}: {parts}; pass one of these ops")
     return next(iter(first.values()), UNLISTED)

@@ -94,7 +94,8 @@ class GradScaler(TorchGradScaler):
         # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of tiny is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
-            raise ValueError(f"init_scale: expected from min_scale={low} to max_scale={high}, got {init_scale}")
+            wanted = f"a number from {min_scale} to {max_scale}"
+            raise ValueError(f"init_scale: expected {wanted}, got {init_scale}; change it, min_scale or max_scale")
         device_type = "" if device is None else devices.known_device_type(device)
         super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._skip_on_host, self._process_group, self._states = skip_on_host, process_group, {}

@@ -44,14 +44,13 @@ class OptimizerState:
     def clip(self, param_groups: list[Group], scale: Tensor, max_norm: float, norm_type: float) -> Tensor:
         """Check the gradients and return their norm, in one pass that writes nothing. The next step clips them."""
         if self.of_torch["stage"] is OptState.STEPPED:
-            raise RuntimeError("clip_grad_norm() is being called after step().")
+            raise RuntimeError("clip_grad_norm() is being called after step(); call it before step()")
         if self.process_group is not None:
-            raise RuntimeError(
-                "clip_grad_norm() is not supported with a process_group, because it does not know which gradients the "
-                "ranks share; use the clip_grad_norm_() of the module"
-            )
+            text = "clip_grad_norm() is not supported with a process_group, whose ranks may share gradients"
+            raise RuntimeError(f"{text}; use the clip_grad_norm_() of the module")
         if self.clip_coef is not None:
-            raise RuntimeError("clip_grad_norm() has already been called on this optimizer since the last update().")
+            text = "clip_grad_norm() has already been called on this optimizer since the last update()"
+            raise RuntimeError(f"{text}; call update() after every batch, including batches that you skip")
         checks, operator = [], torch.ops.polycast.norm.default
         for each in gather_gradients(param_groups):
             if norm_type != 2 and any(param.is_complex() for param in each.params):

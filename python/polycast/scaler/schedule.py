@@ -64,8 +64,8 @@ class SkipAwareLR(LRScheduler):
         """
         if missing := [name for name in ("steps_taken", "base_lrs") if name not in state_dict]:
             raise ValueError(
-                f"state_dict: expected the state of a SkipAwareLR, got one without {' and '.join(missing)}; load what "
-                "state_dict() of a SkipAwareLR returned"
+                f"state_dict: expected the state of a SkipAwareLR, got one without {' and '.join(missing)}; load "
+                "the state_dict() of a SkipAwareLR"
             )
         self.base_lrs, self.last_epoch = list(state_dict["base_lrs"]), state_dict["steps_taken"]
         self._step_count = self.last_epoch + 1

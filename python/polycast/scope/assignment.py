@@ -111,7 +111,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     elif isinstance(rules, Policy | str | torch.dtype | None):
         rules = {"": rules}
     if not isinstance(rules, Mapping):
-        what, remedy = f"expected a mapping from modules to rules, got {rules!r:.60}", "write {'lm_head': 'fp32'}"
+        what, remedy = f"expected a mapping from modules to rules, got {rules!r:.60}", "write it as {'lm_head': 'fp32'}"
         raise PolicyError([Problem(file, "", what, remedy)]) if file else TypeError(f"rules: {what}; {remedy}")
     chosen = _chosen(modules, rules, file)
     policies = {name: policy for name, module in modules.items() if (policy := chosen.get(module)) is not None}
@@ -140,7 +140,7 @@ def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -
                 each if each.file else each._replace(file=file, path=f"{text}.{each.path}") for each in error.problems
             ]
         except (ValueError, TypeError) as error:
-            what, _, remedy = str(error).partition("; ")
+            what, _, remedy = str(error).removeprefix("rules: ").partition("; ")
             problems.append(Problem(file, text, what, remedy))
         else:
             (many if is_pattern else single).update((modules[name], policy) for name in names)

@@ -36,11 +36,11 @@ def select(key: object, modules: Modules) -> tuple[list[str], bool]:
     many = isinstance(key, type)
     if isinstance(key, nn.Module):
         found = [name for name, module in modules.items() if module is key]
-        missing = f"this {type(key).__name__} is not a module of the model; pass the model that it is in"
+        missing = f"this {type(key).__name__} is not a module of the model; pass the model that contains it"
     elif isinstance(key, type) and issubclass(key, nn.Module):
         found = [name for name, module in modules.items() if isinstance(module, key)]
         kinds = sorted({type(module).__name__ for module in modules.values()})
-        missing = f"the model has no {key.__name__}; it has {', '.join(kinds)}"
+        missing = f"the model has no {key.__name__}; use one of its classes: {', '.join(kinds)}"
     elif not isinstance(key, str):
         raise ValueError(
             f"expected a key for modules, got one of type {type(key).__name__}; use the name of a module, a glob such "
@@ -50,7 +50,7 @@ def select(key: object, modules: Modules) -> tuple[list[str], bool]:
         found, missing = [key], ""
     elif key.startswith(PATTERN) or _GLOB.search(key):
         many, found = True, [name for name in modules if _matches(key, name)]
-        missing = "matches no module of the model; a pattern must match a whole name"
+        missing = "matches no module of the model; match a whole name of model.named_modules()"
     else:
         found, missing = [], f"the model has no module '{key}'; {_remedy(key, modules)}"
     if not found:
@@ -69,14 +69,14 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _remedy(key: str, modules: Modules) -> str:
     if key == "ops":
-        return "for a policy file, write {'': file}"
+        return "to assign a policy file to the whole model, pass {'': file}"
     close = closest(key, modules)
     near = (
-        f"write '*' in a glob, or begin a regular expression with '{PATTERN}'"
+        f"use a name from model.named_modules(), a glob such as 'layers.*', or '{PATTERN}' and a regular expression"
         if close is None
         else f"did you mean '{close}'?"
     )
-    return f"if you mean the op, write {{'': {{'{key}': ...}}}} for the whole model; {near}" if keys_of(key) else near
+    return f"write {{'': {{'{key}': ...}}}} for a rule of this op, or {near}" if keys_of(key) else near
 
 
 def has_forward(module: nn.Module) -> bool:
