@@ -93,7 +93,7 @@ def parser() -> ArgumentParser:
     checks = add("verify", _verify, "check built-in rules and sync-free steps on a device")
     parts = "\n".join(f"  {line}" for line in lines_of([*DESCRIPTIONS.items()]))
     checks.epilog = f"The parts:\n{parts}\n\nThe exit status is 1 if a check failed."
-    checks.add_argument("parts", nargs="*", metavar="PART", help=f"run {' or '.join(DESCRIPTIONS)} (default: all)")
+    checks.add_argument("parts", nargs="*", metavar="PART", help=f"check {' or '.join(DESCRIPTIONS)} (default: all)")
     checks.add_argument("-d", "--device", help="check this device type (default: the current accelerator, or cpu)")
 
     bisect.add_arguments(add("bisect", bisect.run, "find the rules that make a command fail"))

@@ -75,7 +75,7 @@ def category(op: Op, device: "str | torch.device | None" = None, *, torch: str |
 def of_release(torch: str | None) -> Policy:
     """Return the policy of a PyTorch release such as "2.11", or the built-in policy for None."""
     if not isinstance(torch, str | None):
-        raise TypeError(f"torch: expected the name of a PyTorch release, got {torch!r:.60}; write it as in '2.11'")
+        raise TypeError(f"torch: expected the name of a PyTorch release, got {torch!r:.60}; pass a str such as '2.11'")
     return Policy(None if torch is None else f"torch-{torch.removeprefix('torch-')}")
 
 

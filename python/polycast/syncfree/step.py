@@ -66,7 +66,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     def _problem_of(self, group: Group) -> str | None:
         """Return the reason why this optimizer does not support a group, or None."""
-        text = "state_dtype: expected an argument of the optimizer, got a key of a group; pass it to the optimizer"
+        text = "state_dtype: expected an argument of the optimizer, got a key of a group; pass it to the constructor"
         return text if "state_dtype" in group else None
 
     def step(
