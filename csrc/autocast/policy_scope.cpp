@@ -301,7 +301,7 @@ std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
     return built_in_row(name)[device]->message;
   }
   const std::string shown = name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
-  return "'" + shown + "' is banned on " + devices()[device].name + " by " + found.spec->origin;
+  return "'" + shown + "' is banned on " + devices()[device].name + " by " + found.spec->origin + "; remove the rule";
 }
 
 }  // namespace polycast::autocast

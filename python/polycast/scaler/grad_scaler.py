@@ -230,7 +230,7 @@ class GradScaler(TorchGradScaler):
             scale.clamp_(*self._bounds)
             return
         if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
-            _warnings.warn("growth_factor, growth_interval: expected at least 1; the scale cannot rise again")
+            _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; raise it")
         current = self._per_optimizer_states
         found_inf = self._found_in([each for key, each in self._states.items() if each.of_torch is current.get(key)])
         assert found_inf is not None, "No inf checks were recorded prior to update."
