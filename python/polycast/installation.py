@@ -12,6 +12,7 @@ While polycast's kernels are installed for any device, these parts differ from s
   ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
 - ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook frees the casts of the weights that a step wrote.
 - ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards on the active policies.
+- ``torch._dynamo.output_graph.OutputGraph.call_user_compiler``: backward compiles without autocast under a policy.
 - ``torch.compiler.config.cache_key_tag``: the keys of on-disk caches contain the policies and the kernels.
 - ``sys.meta_path``: a finder waits for the import of torch_xla, and of modules above that are not imported yet.
 

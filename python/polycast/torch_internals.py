@@ -10,6 +10,7 @@ and ``polycast.xla``.
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -154,6 +155,24 @@ def guard_manager_class() -> Any:
     from torch._dynamo.guards import CheckFunctionManager
 
     return CheckFunctionManager
+
+
+def output_graph_class() -> Any:
+    """Import dynamo, and return the class whose ``call_user_compiler`` passes a graph to the backend.
+
+    Without the class, compiled backward would cast by the region around the call.
+    """
+    from torch._dynamo.output_graph import OutputGraph
+
+    return OutputGraph
+
+
+def backward_without_autocast() -> AbstractContextManager[object]:
+    """Return a context manager in which AOTAutograd traces backward without autocast, unless the user chose regions."""
+    from torch._functorch import config
+
+    is_default = config.backward_pass_autocast == "same_as_forward"
+    return config.patch(backward_pass_autocast="off") if is_default else nullcontext()
 
 
 def compile_lock() -> Any:

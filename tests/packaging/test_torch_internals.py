@@ -41,6 +41,9 @@ def test_the_installed_torch_has_the_names_that_functions_look_up() -> None:
     import torch._dynamo
 
     assert torch_internals.guard_manager_class().compile_check_fn
+    assert torch_internals.output_graph_class().call_user_compiler
+    with torch_internals.backward_without_autocast():
+        assert torch._functorch.config.backward_pass_autocast == "off"
     assert torch_internals.compile_lock() and torch_internals.dynamo()
     assert torch_internals.dynamo_translator() is None
     assert isinstance(torch_internals.unsupported("x"), Exception)

@@ -80,6 +80,26 @@ def test_compiled_code_follows_the_regions_around_it(backend: str) -> None:
     assert compiled.count == 4
 
 
+@pytest.mark.parametrize("how", ["region", "use", "assign"])
+def test_the_backward_of_compiled_code_follows_rules_as_in_eager_code(how: str) -> None:
+    """PyTorch would cast the matrix products of backward by the region around the call."""
+    model, x, rules = nn.Sequential(nn.Linear(8, 8), nn.Tanh()), torch.randn(6, 8), Policy({"linear": "fp32"})
+    if how == "use":
+        polycast.use(rules)
+    elif how == "assign":
+        polycast.assign(model, {"0": rules})
+    compiled = Compiled(model)
+    for run in (model, compiled.run):
+        with polycast.autocast("cpu", policy=rules if how == "region" else None):
+            loss = run(x).square().sum()
+        loss.backward()
+    assert compiled.count == 1
+    found = next(model.parameters()).grad
+    model.zero_grad()
+    (2 * model(x).square().sum()).backward()
+    torch.testing.assert_close(found, next(model.parameters()).grad)
+
+
 @polycast.autocast("cpu", policy=HALVES)
 def decorated(x: Tensor) -> tuple[Tensor, ...]:
     return both(x)

@@ -8,6 +8,12 @@ compiles. We replace this private method with one that adds a guard on the id of
 
 Dynamo checks the guards of a frame once after it has compiled the frame. Therefore the policy of the process and the
 ids change only under the lock that dynamo holds while it compiles.
+
+Note [Why does backward compile without autocast under a policy?]
+AOTAutograd traces backward when it compiles forward, and casts the ops of backward by the region around the call. The
+backward of a linear in float32 would therefore run mm in the dtype of the region. In eager code backward runs outside
+of regions. We replace a private method, ``OutputGraph.call_user_compiler``, to set an option of AOTAutograd for graphs
+that are compiled under a policy. Other graphs compile as in stock PyTorch.
 """
 
 import os
@@ -18,9 +24,22 @@ from typing import Any
 
 import torch
 
-from polycast._extension import enter_region, enter_scope, is_in_force, keep_id_in_force, leave_scope
+from polycast._extension import (
+    enter_region,
+    enter_scope,
+    is_in_force,
+    keep_id_in_force,
+    leave_scope,
+    scope_in_force,
+)
 from polycast._replaced import Undo, replace
-from polycast.torch_internals import compile_lock, dynamo, guard_manager_class
+from polycast.torch_internals import (
+    backward_without_autocast,
+    compile_lock,
+    dynamo,
+    guard_manager_class,
+    output_graph_class,
+)
 
 
 def allow_scopes() -> None:
@@ -31,9 +50,9 @@ def allow_scopes() -> None:
 
 
 def guard_scopes(_: ModuleType, undo: Undo) -> None:
-    """Add a guard on the scope to newly compiled code."""
-    manager = guard_manager_class()
-    stock = manager.compile_check_fn
+    """Add a guard on the scope to newly compiled code, and compile backward without autocast under a policy."""
+    manager, output = guard_manager_class(), output_graph_class()
+    stock, stock_compile = manager.compile_check_fn, output.call_user_compiler
 
     def compile_check_fn(self: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)
@@ -45,7 +64,19 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
         except TypeError:
             add(guard, text, None)  # torch 2.13 added a required argument, the user's stack, which may be None
 
+    def call_user_compiler(self: Any, graph: torch.fx.GraphModule, *args: Any) -> Any:
+        with backward_without_autocast() if _has_policy(graph) else nullcontext():
+            return stock_compile(self, graph, *args)
+
     replace(manager, "compile_check_fn", compile_check_fn, undo)
+    replace(output, "call_user_compiler", call_user_compiler, undo)
+
+
+def _has_policy(graph: torch.fx.GraphModule) -> bool:
+    """Return whether a policy applies where a graph is compiled, or the graph enters one."""
+    graphs = [module.graph for module in graph.modules() if isinstance(module, torch.fx.GraphModule)]
+    entered = (node.args[-1] for each in graphs for node in each.nodes if node.target in (enter_region, enter_scope))
+    return scope_in_force() is not None or any(entered)  # 0 is the scope without a policy
 
 
 def is_guarding() -> bool:
