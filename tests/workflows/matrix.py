@@ -24,8 +24,6 @@ from tests.support.sharded import world
 NONE: Any = nullcontext()
 WEIGHT = 1 + 2**-9 + 2**-12  # float16 loses the last term, and bfloat16 the last two.
 KINDS = {float(torch.tensor(WEIGHT).to(kind)): str(kind)[6:] for kind in (torch.float32, torch.float16, torch.bfloat16)}
-# The rules for polycast; torch.amp has none. The transforms of torch.func split linear into the other ops.
-RULES = {polycast: polycast.Policy(dict.fromkeys(("linear", "matmul", "mm", "addmm", "bmm"), "float16"))}
 
 
 class Net(nn.Module):
@@ -110,11 +108,15 @@ def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same
 
 
 class Way(NamedTuple):
-    """The way in which a model is wrapped and a step runs, and the device."""
+    """The way in which a model is wrapped and a step runs, the device, and the ops with rules."""
 
     wrap: Callable[[nn.Module, Tensor], Any] = same
     run: Callable[..., Tensor] = backward
     device: str = "cpu"
+    ops: tuple[str, ...] = ("linear",)
+
+    def rules(self, library: Any) -> polycast.Policy | None:
+        return polycast.Policy(dict.fromkeys(self.ops, "float16")) if library is polycast else None
 
     def batch(self, value: float = 1.0) -> Tensor:
         return torch.full((2, 4), value, device=self.device, requires_grad=True)
@@ -132,7 +134,7 @@ WAYS = {
     "`torch.compile`": Way(lambda model, _: COMPILE(model, fullgraph=True), with_compiled_step),
     "`torch.export`": Way(lambda model, x: torch.export.export(model, (x,)).module()),
     "`torch.jit.trace`": Way(lambda model, x: torch.jit.trace(model, x)),  # type: ignore[no-untyped-call]
-    "`torch.func`": Way(run=transformed),
+    "`torch.func`": Way(run=transformed, ops=("matmul", "mm", "addmm", "bmm")),
     "DDP": Way(lambda model, _: nn.parallel.DistributedDataParallel(model)),
     "FSDP1": Way(lambda model, _: FSDP(model, use_orig_params=not model.get_parameter("linear.weight").requires_grad)),
     "FSDP2": Way(lambda model, _: world.distributed.fsdp.fully_shard(model, mesh=world.mesh(0))),
@@ -167,20 +169,20 @@ def kinds(way: Way, net: Net, held: Any = NONE, around: Any = nullcontext, unit:
 
 
 def used(way: Way, library: Any) -> object:
-    return kinds(way, Net(partial(region, way, library)), polycast.use(RULES.get(library)))
+    return kinds(way, Net(partial(region, way, library)), polycast.use(way.rules(library)))
 
 
 def around(way: Way, library: Any) -> object:
-    return kinds(way, Net(), around=partial(region, way, library, RULES.get(library)))
+    return kinds(way, Net(), around=partial(region, way, library, way.rules(library)))
 
 
 def inside(way: Way, library: Any) -> object:
-    return kinds(way, Net(partial(region, way, library, RULES.get(library))))
+    return kinds(way, Net(partial(region, way, library, way.rules(library))))
 
 
 def assigned(way: Way, library: Any) -> object:
     net = Net(partial(region, way, library))
-    return kinds(way, net, polycast.assign(net, {"linear": RULES.get(library)}))
+    return kinds(way, net, polycast.assign(net, {"linear": way.rules(library)}))
 
 
 def kept(way: Way, library: Any) -> object:
