@@ -26,7 +26,7 @@ def square(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_told() -> None:
+def _no_warning_issued() -> None:
     """Reset the warnings that are issued only once."""
     region.warn_once.cache_clear()
     region._doubts.cache_clear()

@@ -66,7 +66,7 @@ def test_the_number_of_casts_equals_stock_autocast(real_device: str, name: str, 
     if real_device == "xla" and mode is torch.inference_mode and name == "views and what is no leaf":
         pytest.skip("no view can be made there")
     if not casts_by_itself(real_device):
-        pytest.skip(f"{real_device} registers no kernels for autocasting: there is no stock to count beside")
+        pytest.skip(f"{real_device} has no autocast kernels of PyTorch, whose casts the test counts")
     run = PROGRAMS[name](real_device)
 
     def in_regions() -> None:

@@ -53,10 +53,7 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
 
 
 def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
-    """Threads that serve one model share its casts, even if the parameters require gradients.
-
-    Specification 4.5.
-    """
+    """Threads that serve one model share its casts, even if the parameters require gradients. Specification 4.5."""
     model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).eval(), torch.rand(2, 8)
     cast_cache.keep(model)
 

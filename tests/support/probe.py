@@ -31,7 +31,7 @@ except ImportError:
 if HAS_XLA:
     # Autograd counts the devices at the first backward of a process, and XLA has no device before its first tensor.
     torch.empty(0, device="xla")
-NO_XLA = "torch_xla is not installed beside this torch, or USE_TORCH_XLA=0 leaves it out"
+NO_XLA = "torch_xla is not installed, or USE_TORCH_XLA=0 disables it"
 
 
 def is_here(device: str) -> bool:

@@ -75,10 +75,7 @@ def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def in_a_hook(*args: Any) -> Tensor:
-    """Run the step in a hook of another backward, in autograd's thread for a device.
-
-    Specification 5.3.
-    """
+    """Run the step in a hook of another backward, in autograd's thread for a device. Specification 5.3."""
     found: list[Any] = []
     outer = torch.ones(1, device="xla", requires_grad=True) * 1
     outer.register_hook(lambda _: found.extend([get_ident(), torch.enable_grad()(backward)(*args)]))  # type: ignore[no-untyped-call]
@@ -168,8 +165,14 @@ def kinds(way: Way, net: Net, held: Any = NONE, around: Any = nullcontext, unit:
     return found
 
 
+def outside(way: Way, enter: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a region around the call, by which PyTorch casts a compiled backward. A hook would run backward in it."""
+    return nullcontext if way.run is in_a_hook else enter
+
+
 def used(way: Way, library: Any) -> object:
-    return kinds(way, Net(partial(region, way, library)), polycast.use(way.rules(library)))
+    enter = partial(region, way, library)
+    return kinds(way, Net(enter), polycast.use(way.rules(library)), outside(way, enter))
 
 
 def around(way: Way, library: Any) -> object:
@@ -181,8 +184,8 @@ def inside(way: Way, library: Any) -> object:
 
 
 def assigned(way: Way, library: Any) -> object:
-    net = Net(partial(region, way, library))
-    return kinds(way, net, polycast.assign(net, {"linear": way.rules(library)}))
+    net = Net(enter := partial(region, way, library))
+    return kinds(way, net, polycast.assign(net, {"linear": way.rules(library)}), outside(way, enter))
 
 
 def kept(way: Way, library: Any) -> object:
