@@ -48,7 +48,7 @@ class CastReader(Reader):
                 what = f"device '{name}' has an exception for '{key.value}', but its 'cast' names the device"
                 self.report(cast.node, what, "remove one of them")
         others = named.get(OTHERS, [])
-        # With `others: unlisted`, devices whose `like` is named are unlisted as well.
+        # `others: unlisted` cancels `like` for every device that `cast` does not name.
         rest = {OTHERS: others} if others and all(cast.category is None for cast in others) else named
         resolved = {device: self.resolve(key, device, named if device in named else rest) for device in self.like}
         return {device: casts for device, casts in resolved.items() if casts}

@@ -41,7 +41,7 @@ SUPPORTED = VersionRange(first=(2, 9))
 
 
 def parse_range(specifier: str) -> VersionRange | None:
-    """Return the range of a PEP 440 specifier of `>=X.Y` and `<X.Y`; None if it has another form, or is empty."""
+    """Return the range of a specifier of `>=X.Y` and `<X.Y`; None if its form is another one or the range is empty."""
     result = ALL
     for clause in specifier.split(","):
         match = _CLAUSE.fullmatch(clause.strip())

@@ -3,7 +3,7 @@
 // The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
 // all of its arguments before it writes. It raises the version of every tensor that it may write, even in a skipped
 // step, except on the CPU, where the kernel knows of the skip. On the CPU an operator is one fused pass over all
-// tensors, on XLA one computation. Python registers the operators of other devices, which call PyTorch's kernels. With
+// tensors, on XLA one computation. For other devices, Python registers kernels that call PyTorch's. With
 // grad_scale or clip_coef, PyTorch's fused steps write the unscaled and clipped gradients as well.
 //
 // - found_inf: one float32 element. If it is not zero, a step writes nothing.

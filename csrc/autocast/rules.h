@@ -97,8 +97,8 @@ struct RuleSpec {
 //
 // A row has a RuleSpec for each device for which it has a rule. The row's key is an overload ("aten::pow.Scalar",
 // "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that policy.yaml lists. The narrowest row with a
-// rule applies. A row does not apply to an overload that its category cannot cast or that has PyTorch's own kernel. The
-// row "*" does not apply to an op that policy.yaml bans.
+// rule applies. A row does not apply to an overload that the row's rule cannot cast, or whose built-in rule is stock.
+// The row "*" does not apply to an op that policy.yaml bans.
 class Policy {
  public:
   using Row = std::vector<std::optional<RuleSpec>>;

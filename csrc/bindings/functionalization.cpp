@@ -47,8 +47,8 @@ bool is_expanded(const at::Tensor& tensor) {
   return storage->base().nbytes() < static_cast<size_t>(std::max<int64_t>(tensor.numel(), 2)) * tensor.itemsize();
 }
 
-// Gives expanded tensors memory of their own. Autograd can create expanded gradients, and the strides of a tensor that
-// is wrapped for functionalization do not show it. Writes to the elements of such a gradient would add up.
+// Gives expanded tensors memory of their own. Autograd can create expanded gradients, but the strides of a tensor that
+// is wrapped for functionalization do not show the expansion. Writes to the elements of such a gradient would add up.
 void own_memory(const std::vector<at::Tensor>& tensors) {
   for (at::Tensor tensor : tensors) {
     if (is_expanded(tensor)) {

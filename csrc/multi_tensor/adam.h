@@ -2,7 +2,7 @@
 //
 // Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization (2014); Ilya Loshchilov, Frank Hutter:
 // Decoupled weight decay regularization (2017); Sashank J. Reddi and others: On the convergence of Adam and beyond
-// (2018) for amsgrad. The updates have the order of torch.optim.
+// (2018) for amsgrad. The operations are in the order of torch.optim.
 #pragma once
 
 #include <c10/macros/Macros.h>

@@ -37,7 +37,8 @@ constexpr int64_t copied_limit = int64_t{1} << 18;
 template <size_t n>
 class TensorLists {
  public:
-  // Checks all arguments of the call. If all tensors are plain, one pass checks them and makes the items.
+  // Checks all arguments of the call. If all tensors are plain and none is float64, one pass checks them and makes the
+  // items.
   explicit TensorLists(const Call& call) {
     std::copy_n(call.lists.begin(), n, lists_.begin());
     for (size_t list = 0; list < n; ++list) {

@@ -1,4 +1,4 @@
-"""Accelerate with our scaler: a run that clips, skips a step, saves, is killed and resumes.
+"""Accelerate with polycast's scaler: a run that clips, skips a step, saves, is killed and resumes.
 
 If torch_xla is installed, run with USE_TORCH_XLA=0. Otherwise Accelerate uses the XLA device, even with cpu=True.
 """

@@ -1,4 +1,4 @@
-"""Lightning with our precision plugin: a run that clips inside the step, skips a step, saves, is killed and resumes."""
+"""Lightning with polycast's plugin: a run that clips inside the step, skips a step, saves, is killed and resumes."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Timm with our scaler and optimizers: a run that clips, skips a step, saves, is killed and resumes."""
+"""Timm with polycast's scaler and optimizers: a run that clips, skips a step, saves, is killed and resumes."""
 
 import os
 import signal

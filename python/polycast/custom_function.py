@@ -47,9 +47,9 @@ def custom_fwd(
         device_type: The device whose autocast state is stored. The default is the device of the input tensors; an
             accelerator takes precedence over the CPU.
         cast_inputs: The dtype, or its name ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
-            are cast in an enabled region. Forward and backward then run with autocast disabled. With None, neither the
-            inputs nor the autocast state change. Pass the same dtype to ``setup_context``, so that it saves the cast
-            inputs. As in PyTorch, second derivatives treat a saved input that was cast as a constant.
+            are cast in an enabled region. Forward and backward then run with autocast disabled. With None, the
+            inputs and the autocast state do not change. Pass the same dtype to ``setup_context``, so that it saves the
+            cast inputs. As in PyTorch, second derivatives treat a saved input that was cast as a constant.
 
     Raises:
         TypeError: If the decorated object is not callable, or ``cast_inputs`` is not a floating-point dtype.

@@ -94,7 +94,7 @@ runpy.run_path("setup.py", run_name="__main__")
 def test_the_target_of_a_build_is_written_next_to_its_compiled_module(
     tmp_path: Path, options: tuple[str, ...], place: str
 ) -> None:
-    """In an editable install, the target is among the sources."""
+    """In an editable install, _built_for.py and the compiled module are in the source folder."""
     for name in ("setup.py", "pyproject.toml", "policy.yaml", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     for name in ("codegen", "csrc", "generated", "python"):

@@ -92,7 +92,7 @@ class StepCalls:
         return BACKWARD if call.task >= 0 else STEP if call.in_step else FORWARD
 
     def module(self, index: int) -> str:
-        """Return the name of the module that made a call; in backward, of the module or weight of the gradient."""
+        """Return the module that made a call; in backward, the module or weight whose gradient the call computes."""
         call = self.calls[index]
         if self.phase(index) != BACKWARD:
             return self._modules.name(call.module)

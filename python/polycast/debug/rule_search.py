@@ -14,7 +14,7 @@ from polycast.debug.first_nonfinite import difference, is_finite, outputs
 from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.search import minimal_sets
 
-_DEPTHS = (6, 24, 96, 400)  # the numbers of earlier calls that run again, one after the other
+_DEPTHS = (6, 24, 96, 400)  # a search reruns up to 6 calls, then up to 24, 96 and 400
 _CLOSE = 0.1  # a result is right if its error, relative to float32, is at most this large
 _CLOSER = 0.02  # the same bound for the result under several rules
 _ROUNDS = 3  # the number of searches for rules with which later calls are finite as well

@@ -172,8 +172,8 @@ def resolved(policy: PolicyLike = None, *, device: str | torch.device) -> Rules:
         device: The device, as for :func:`category`.
 
     Returns:
-        The rules in alphabetical order, which print as a table. The source of a rule is "policy.yaml", or its keys in
-        the policy.
+        The rules in alphabetical order, which print as a table. The source of a rule is "policy.yaml", its keys in
+        the policy, or a release.
 
     Raises:
         ValueError: If the device is unknown, or :class:`polycast.Policy` raises it.

@@ -84,7 +84,7 @@ class Rule(NamedTuple):
         device: A device of the policy.
         category: A category, or a dtype that replaces the lower precision of the region, or "unlisted".
         note: The reason, or "". A built-in rule has a reason if it differs from PyTorch's rule.
-        source: "policy.yaml", or the keys of the rule in a dict or a file.
+        source: "policy.yaml", the keys of the rule in a dict or a file, or a release, as in "torch-2.11".
     """
 
     op: str

@@ -101,7 +101,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             The result of the closure, or None.
 
         Raises:
-            ValueError: If the learning rate is NaN, or if shapes do not match.
+            ValueError: If shapes do not match, or if the learning rate is NaN and not on an accelerator.
             TypeError: If a tensor has an unsupported dtype.
             RuntimeError: If the step of ``torch.optim`` raises it.
 

@@ -1,6 +1,6 @@
 """The arithmetic of Adam, SGD and the scale in XLA ops, in the order of torch.optim's for-loop.
 
-Factors that all elements share are computed in float64, as the for-loop computes them in Python. Elements are computed
+Factors that all elements share are computed in float64, like the Python floats of the for-loop. Elements are computed
 in float32, or in float64 for float64 parameters, and rounded once at the end.
 """
 
