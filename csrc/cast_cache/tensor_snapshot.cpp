@@ -47,7 +47,8 @@ uint64_t mutations_of(const at::Tensor& tensor) {
 // assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
 //
 // A tensor that already has a BackendMeta, from its backend, is not marked. An assigned tensor without a mark, as in
-// `weight.data = torch.ones(2, 2)`, removes the weight's mark. The cache therefore marks the weight again before each cast.
+// `weight.data = torch.ones(2, 2)`, removes the weight's mark. The cache therefore marks the weight again before each
+// cast.
 struct DataAssignmentMark final : c10::BackendMeta {
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& /*self*/) const override {
     return c10::make_intrusive<DataAssignmentMark>();
