@@ -258,6 +258,9 @@ def test_the_limits_of_a_trace_are_stated(real_device: str) -> None:
         linear(ones, ones).sum().backward()  # type: ignore[no-untyped-call]
         linear(ones, ones)
     assert len(t.calls) == 2 and "were not recorded" in str(t)
+    with polycast.debug.trace(limit=1) as t, polycast.autocast(real_device):
+        linear(ones, ones)
+    assert len(t.calls) == 1 and "were not recorded" not in str(t)
     with polycast.debug.trace() as t, polycast.autocast(real_device):
         linear(ones, ones).sum().backward()  # type: ignore[no-untyped-call]
     assert {call.site.phase for call in t.calls} == {"forward", "backward"}

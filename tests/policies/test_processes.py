@@ -74,7 +74,7 @@ def test_a_file_can_name_an_operator_after_its_library_is_imported(tmp_path: Pat
     assert python(FILE, POLYCAST_POLICY=path).splitlines() == [
         f"POLYCAST_POLICY names {path}, which cannot be used:",
         f"{path}: ops.nobody::asked: no library has registered an operator 'nobody::asked'; "
-        "import the library that registers it first",
+        "first import the library that registers it",
         "(before polycast, or unset POLYCAST_POLICY and call polycast.use after both)",
         "{'nobody::asked': 'fp32'}",
     ]

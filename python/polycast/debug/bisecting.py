@@ -271,7 +271,7 @@ class Search:
             run = self._run(candidate)
             self._runs += 1
             if run.status > _MOST:
-                remedy = "to count it as bad, run sh -c 'COMMAND || exit 1'"
+                remedy = "to count such a run as bad, replace COMMAND with sh -c 'COMMAND || exit 1'"
                 raise ValueError(f"a signal killed run {self._runs} ({what}); {remedy}. It ended with {run.message}")
             is_bad = None if run.status == _SKIP else run.status != _GOOD
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"

@@ -44,14 +44,15 @@ class Observer:
         self.modules = ModuleTracker(model)
         self.is_complete = True
         """Whether no call was dropped because of the limit."""
-        self._recording = tool, _LIBRARIES if lines else None, limit
-        self._last: list[Call] = []
+        self._recording = tool, _LIBRARIES if lines else None, limit + 1  # one more shows that calls were dropped
+        self._limit = limit
+        self._last: list[Call] | None = None
 
     def __enter__(self) -> "Observer":
         with contextlib.ExitStack() as stack:
             start_recording(*self._recording)
             stack.callback(stop_recording)
-            stack.callback(lambda: self._last.extend(self._take()))
+            stack.callback(self._stop)
             stack.enter_context(self.modules)
             self._stack = stack.pop_all()
         return self
@@ -60,13 +61,19 @@ class Observer:
         self._stack.close()
 
     def take_calls(self) -> list[Call]:
-        """Return the calls with a floating-point tensor since the previous `take_calls`, in order."""
-        last, self._last = self._last, []
-        return last or self._take()
+        """Return the calls with a floating-point tensor since the previous `take_calls`, in order.
+
+        After the end, the result is the same each time.
+        """
+        return self._take() if self._last is None else self._last
+
+    def _stop(self) -> None:
+        self._last = self._take()
 
     def _take(self) -> list[Call]:
         taken = take_calls()
-        self.is_complete = len(taken) < self._recording[2]
+        self.is_complete = len(taken) <= self._limit
+        taken = taken[: self._limit]
         sites = SiteCounter()
         calls = []
         for order, name, device, rule, origin, module, backward, given, arrived, returned, casts, source in taken:

@@ -97,7 +97,9 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
             RuntimeError: If the trace has not ended.
         """
         if self._calls is None:
-            raise RuntimeError("the trace has not ended; leave its with block first")
+            raise RuntimeError(
+                "the trace has not ended; run the program in its with block, and read it after the block"
+            )
         return self._calls
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from polycast.torch_internals import CustomOpDef, OpOverload, OpOverloadPacket, 
 
 Op: TypeAlias = str | Callable[..., object]
 
-IMPORT_FIRST = "import the library that registers it first"
+IMPORT_FIRST = "first import the library that registers it"
 _OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 # The functions of these modules have the names of ops, without the prefix.
 _FUNCTIONS = {
@@ -140,7 +140,7 @@ def unknown(name: str) -> tuple[str, str]:
         return f"'{op}' has no overload '{overload}'", did_you_mean(overload, overload_names(qualified(op)))
     if "::" in op:
         close = closest(name_in_full, (other for other in known() if "::" in other))
-        remedy = IMPORT_FIRST + (f", or did you mean '{close}'?" if close else "")
+        remedy = IMPORT_FIRST + (f"; did you mean '{close}'?" if close else "")
         return f"no library has registered an operator '{name}'", remedy
     place, _, last = name_in_full.rpartition(".")
     if place == "torch.nn" and hasattr(torch.nn, last):

@@ -138,8 +138,9 @@ class GradScaler(TorchGradScaler):
             kind = type(optimizer).__name__
             raise TypeError(f"optimizer: expected an optimizer, got a {kind}; pass the optimizer of the parameters")
         max_norm, norm_type = float(max_norm), float(norm_type)
-        if not (max_norm > 0 and norm_type > 0):
-            raise ValueError(f"max_norm, norm_type: expected positive numbers, got {max_norm} and {norm_type}")
+        for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
+            if not value > 0:
+                raise ValueError(f"{name}: expected a number above 0, got {value}; inf is allowed")
         if not self._enabled:
             params = [param for group in optimizer.param_groups for param in group["params"]]
             norm = torch.nn.utils.clip_grad_norm_(params, max_norm, norm_type)
@@ -203,9 +204,9 @@ class GradScaler(TorchGradScaler):
                 self._prepare(optimizer, state, scale)
             states = [state for state, _ in current]
             found_inf, meshes = self._found_in(states), {m: s for state in states for m, s in state.meshes.items()}
-            for state in states if found_inf is not None else ():
-                assert found_inf is not None  # for mypy
-                state.of_torch["found_inf_per_device"], state.meshes = {found_inf.device: found_inf}, meshes
+            if found_inf is not None:
+                for state in states:
+                    state.of_torch["found_inf_per_device"], state.meshes = {found_inf.device: found_inf}, meshes
         for optimizer in optimizers:
             self.step(optimizer)
 
@@ -344,6 +345,6 @@ class GradScaler(TorchGradScaler):
     def _skips(self, optimizer: Optimizer) -> tuple[Tensor, Tensor]:
         state = self._states.get(id(unwrapped(optimizer)))
         if state is None:
-            zero = torch.zeros((), device="cpu" if self._scale is None else self._scale.device)
+            zero = torch.zeros((), device=devices.HOST if self._scale is None else self._scale.device)
             return zero, zero
         return state.was_skipped, state.skip_count

@@ -179,11 +179,11 @@ def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy 
         if isinstance(modules[name], torch.jit.ScriptModule):
             cause, remedy = "torch.jit compiled it", "use torch.compile, which follows rules"
         elif reader is not None and chosen.get(modules[reader]) != chosen[modules[name]]:
-            cause, remedy = f"'{reader}' reads the weights of '{name}'", f"give the rules to '{reader}'"
+            cause, remedy = f"'{reader}' reads its weights without calling it", f"give the rules to '{reader}'"
         else:
             continue
-        what = f"rules of module '{name}' would have no effect: its forward never runs, because {cause}"
-        problems.append(Problem(file, name, what, f"{remedy}, or remove them: '{name}': None"))
+        what = f"rules of this module would have no effect, because {cause}"
+        problems.append(Problem(file, name, what, f"{remedy}, or remove the rules with {{'{name}': None}}"))
     return problems
 
 
