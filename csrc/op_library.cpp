@@ -27,8 +27,11 @@ TORCH_LIBRARY(polycast, library) {
   // found_inf is 1 if any tensor has a non-finite element, otherwise 0. non_finite has such a flag for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
   // Returns the norm of all elements together, in float32 (or float64, if any tensor is), and the results of
-  // find_non_finite.
-  library.def("norm(Tensor[] tensors, float norm_type) -> (Tensor norm, Tensor found_inf, Tensor non_finite)");
+  // find_non_finite. The norm is divided by grad_scale before it is rounded, because the norm of scaled gradients may
+  // overflow float32.
+  library.def(
+      "norm(Tensor[] tensors, float norm_type, Tensor? grad_scale=None) -> "
+      "(Tensor norm, Tensor found_inf, Tensor non_finite)");
   // Multiplies the gradients by inv_scale. Sets found_inf to 1 if an element was non-finite before the multiplication.
   library.def("unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> Tensor non_finite");
   // growth_tracker counts the steps since the last growth or backoff.

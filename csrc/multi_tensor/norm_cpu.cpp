@@ -129,12 +129,14 @@ double norm_of(double norm_type, NonFiniteFlags& flags, const TensorLists<1>& it
   return largest * std::pow(reduce(Sum{power}, flags, items), 1 / norm_type);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, double norm_type) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(
+    at::TensorList tensors, double norm_type, const std::optional<at::Tensor>& grad_scale) {
   multi_tensor::check_norm_type(norm_type);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const TensorLists<1> items({multi_tensor::OpArguments::of("norm"), {tensors}, {}});
+  const TensorLists<1> items({multi_tensor::OpArguments::of("norm"), {tensors}, {grad_scale}});
   NonFiniteFlags flags(tensors.size());
-  const double norm = norm_of(norm_type, flags, items);
+  const double divisor = grad_scale.has_value() ? grad_scale->item<double>() : 1;
+  const double norm = norm_of(norm_type, flags, items) / divisor;
   // A norm that overflows float32 becomes infinite, even if the gradients are finite.
   const at::Tensor result = items.has_double() ? at::scalar_tensor(norm, at::kDouble)
                                                : at::scalar_tensor(static_cast<float>(norm), at::kFloat);

@@ -123,7 +123,7 @@ const OpArguments& OpArguments::of(std::string_view op) {
        {{"params", Use::written}, {"grads", Use::read}, {"momentum_buffers", Use::written, /*optional=*/true}},
        step_scalars},
       {"find_non_finite", {{"tensors", Use::read}}, {}, /*needs_tensors=*/true},
-      {"norm", {{"tensors", Use::read}}, {}, /*needs_tensors=*/true},
+      {"norm", {{"tensors", Use::read}}, {{"grad_scale", any_float}}, /*needs_tensors=*/true},
       {"unscale_", {{"grads", Use::written}}, {{"found_inf"}, {"inv_scale", any_float}}},
       {"update_scale_", {}, {{"scale"}, {"growth_tracker", at::kInt}, {"found_inf"}}},
   };

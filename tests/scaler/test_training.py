@@ -7,6 +7,7 @@ import pytest
 import torch
 from polycast import syncfree
 from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 
 from tests.scaler.common import INF, LOOKS, SCALE, started
 from tests.support.devices import no_syncs_of_steps, synchronize
@@ -124,6 +125,29 @@ def test_sparse_gradients_train_like_dense_ones(look: str, coalesced: bool) -> N
             trained.append([weight.clone(), torch.tensor(0.0) if norm is None else norm])
     torch.testing.assert_close(trained[:3], trained[3:], rtol=1e-6, atol=1e-6, equal_nan=True)
     assert not trained[-1][0].equal(torch.ones(5, 3))
+
+
+def test_duplicates_in_sparse_gradients_are_checked_one_by_one_as_in_pytorch() -> None:
+    seen = []
+    for kind in (TorchGradScaler, polycast.GradScaler):
+        weight, scaler = torch.zeros(1, 1, requires_grad=True), started(kind("cpu", init_scale=1.0))
+        weight.grad = torch.sparse_coo_tensor(
+            torch.zeros(1, 2), torch.full((2, 1), 3e38), (1, 1), check_invariants=True
+        )
+        scaler.step(torch.optim.SGD([weight], lr=1e-3))
+        scaler.update()
+        seen.append((weight.item(), scaler.get_scale()))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("max_norm", [16.0, INF])
+def test_gradients_whose_scaled_norm_overflows_are_clipped(max_norm: float, real_device: str) -> None:
+    weight = torch.zeros(1024, device=real_device, requires_grad=True)
+    optimizer, scaler = syncfree.SGD([weight], lr=1.0), polycast.GradScaler(init_scale=2.0**126)
+    weight.grad = scaler.scale(torch.ones_like(weight))
+    assert scaler.clip_grad_norm(optimizer, max_norm).item() == 32.0
+    scaler.step(optimizer)
+    torch.testing.assert_close(weight.detach().cpu(), torch.full((1024,), -min(1.0, max_norm / 32)))
 
 
 def test_float16_gradients_are_unscaled_in_registers() -> None:

@@ -51,18 +51,21 @@ class OptimizerState:
         if self.clip_coef is not None:
             text = "clip_grad_norm() has already been called on this optimizer since the last update()"
             raise RuntimeError(f"{text}; call update() after every batch, including batches that you skip")
-        checks, operator = [], torch.ops.polycast.norm.default
-        for each in gather_gradients(param_groups):
+        checks, operator, is_scaled = [], torch.ops.polycast.norm.default, self.of_torch["stage"] is OptState.READY
+        for each in gather_gradients(param_groups, add_duplicates=True):
             if norm_type != 2 and any(param.is_complex() for param in each.params):
                 raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}")
-            norm, found_inf, non_finite = each.call(operator, param_groups, {"norm_type": norm_type})
+            arguments: dict[str, Any] = {"norm_type": norm_type}
+            if is_scaled:
+                arguments["grad_scale"] = scale.to(each.device, non_blocking=True)
+            norm, found_inf, non_finite = each.call(operator, param_groups, arguments)
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite, norm))
         found_infs, norms = self.agree(param_groups, checks, with_norms=True)
         total, *others = norms or [torch.zeros_like(scale)]
         if others or total.dim():  # the operator can add parts whose squares would overflow
             total = torch.ops.polycast.norm([total, *others], norm_type)[0]
-        if self.of_torch["stage"] is OptState.READY:
-            total, self.of_torch["found_inf_per_device"] = total / scale, found_infs
+        if is_scaled:
+            self.of_torch["found_inf_per_device"] = found_infs
         # torch.nn.utils.clip_grad_norm_ rounds in the same way: ``max_norm / tensor`` computes the reciprocal as well.
         self.clip_coef = ((total + 1e-6).reciprocal() * max_norm).clamp_max(1.0)
         return total
@@ -109,7 +112,7 @@ class OptimizerState:
 def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
     """Multiply gradients in place by a one-element tensor, and check them. By default float16 raises, as in PyTorch."""
     checks, operator = [], torch.ops.polycast.unscale_.default
-    gathered = gather_gradients(groups, coalesce_in_place=True)
+    gathered = gather_gradients(groups, write=True)
     for each in () if allow_float16 else gathered:
         for param, grad in zip(each.params, each.lists[0], strict=True):
             if grad.dtype is torch.float16:

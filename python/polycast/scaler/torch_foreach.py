@@ -18,16 +18,20 @@ def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
         return _findings(_norms(tensors, math.inf))
 
 
-def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all elements, in float64 if any tensor is float64, and the results of ``find_non_finite``."""
-    check_arguments("norm", [tensors], [])
+def norm(tensors: list[Tensor], norm_type: float, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the norm of all elements divided by ``grad_scale``, and the results of ``find_non_finite``.
+
+    The norm is in float64 if any tensor is, otherwise in float32.
+    """
+    check_arguments("norm", [tensors], [grad_scale])
     check_norm_type(norm_type)
     dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
     # In float64 no sum of squares of narrower numbers overflows.
     sums = torch.float64 if devices.facts_of(tensors[0].device.type).has_float64 else dtype
     with below_autograd():
         norms = _norms(tensors, norm_type, sums)
-        total = torch.linalg.vector_norm(norms, norm_type).to(dtype)
+        total = torch.linalg.vector_norm(norms, norm_type)
+        total = (total if grad_scale is None else total / grad_scale.reshape(())).to(dtype)
         return total, *_findings(norms if norm_type == 2 and sums is not dtype else _norms(tensors, math.inf))
 
 

@@ -35,12 +35,16 @@ def with_gradients(all_params: Iterable[Tensor]) -> tuple[list[Tensor], list[Ten
     return list(compress(params, has_grad)), list(compress(grads, has_grad))
 
 
-def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False) -> list[TensorLists]:
+def gather_gradients(
+    param_groups: list[Group], *, write: bool = False, add_duplicates: bool = False
+) -> list[TensorLists]:
     """Return the gradients of all groups: one list for each device and placement.
 
     Args:
         param_groups: The groups of an optimizer.
-        coalesce_in_place: Whether the caller writes to the values of sparse gradients, which are then coalesced.
+        write: Whether the caller writes to the gradients. Sparse float16 gradients are then coalesced in place.
+        add_duplicates: Whether to add the duplicates in all sparse gradients, as a norm requires. Otherwise they are
+            added in float16 only, where the sum may overflow, as in torch.amp.GradScaler.
 
     Complex gradients are gathered as real ones with a last dimension of two.
 
@@ -51,7 +55,7 @@ def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False)
     params, grads = with_gradients(chain.from_iterable(map(itemgetter("params"), param_groups)))
     if params and all_plain([params, grads]):
         return [TensorLists(grads[0].device, params, [grads])]
-    return _gather_one_by_one(param_groups, params, coalesce_in_place)
+    return _gather_one_by_one(param_groups, params, write, add_duplicates)
 
 
 def gather_group(
@@ -78,21 +82,24 @@ def gather_group(
     return TensorLists(shards[0][0].device, params, shards, wholes)
 
 
-def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce_in_place: bool) -> list[TensorLists]:
+def _gather_one_by_one(
+    param_groups: list[Group], params: list[Tensor], write: bool, add_duplicates: bool
+) -> list[TensorLists]:
     gathered: dict[Any, TensorLists] = {}
     for param in params:
         mesh, split_dims = align_grad(param)
         grad: Any = param.grad
-        if coalesce_in_place and grad.is_sparse and not grad.is_coalesced():
-            param.grad = grad = grad.coalesce()
+        if grad.is_sparse and (add_duplicates or grad.dtype is torch.float16):
+            grad = grad.coalesce()
+            if write:
+                param.grad = grad
         local = local_of(grad)
         if keys_of(local).has(DispatchKey.Python) and not hasattr(local, "fake_device"):
             raise TypeError(
                 f"{name_of(param_groups, param)}.grad: expected a plain tensor or a DTensor, got a "
                 f"{type(local).__name__}, whose values only its class knows; convert it to a plain tensor"
             )
-        # The duplicates of a gradient that is not coalesced add up.
-        memory = _memory_of(local.coalesce()._values() if local.is_sparse else local)
+        memory = _memory_of(local._values() if local.is_sparse else local)
         empty = TensorLists(memory.device, [], [[]], (), mesh, split_dims)
         lists = gathered.setdefault((memory.device, mesh, split_dims), empty)
         lists.params.append(param)

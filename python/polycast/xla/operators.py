@@ -99,18 +99,20 @@ def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
     return found_inf, non_finite
 
 
-def norm(tensors: Tensors, norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all tensors as one vector, and the results of find_non_finite.
+def norm(tensors: Tensors, norm_type: float, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the norm of all tensors as one vector divided by ``grad_scale``, and the results of find_non_finite.
 
     The norm is in float64 if any tensor is, otherwise in float32. It does not overflow if its value is finite.
     """
-    check_arguments("norm", [tensors], [])
+    check_arguments("norm", [tensors], [grad_scale])
     check_norm_type(norm_type)
+    divisors = [] if grad_scale is None else [on_device(tensors[0].device, grad_scale)]
 
     def build(ops: list[Op]) -> list[Op]:
-        return [total_norm(ops, norm_type), *non_finite_flags(ops)]
+        given, scales = ops[: len(tensors)], list(map(scalar, ops[len(tensors) :]))
+        return [total_norm(given, norm_type, *scales), *non_finite_flags(given)]
 
-    total, found_inf, non_finite = call(("norm", norm_type), build, tensors)
+    total, found_inf, non_finite = call(("norm", norm_type, len(divisors)), build, [*tensors, *divisors])
     return total, found_inf, non_finite
 
 

@@ -42,7 +42,7 @@ def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
     return [(op != op.scalar_like(True)).cast("f32") for op in (every, finite)]
 
 
-def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
+def total_norm(ops: Sequence[Op], norm_type: float, grad_scale: Op | None = None) -> Op:
     """Return the norm of all elements of all ops, in float64 if any op is float64, otherwise in float32.
 
     Sums are in float64. If they could overflow, all elements are first divided by the largest one.
@@ -50,19 +50,24 @@ def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
     Args:
         ops: The ops whose elements form one vector.
         norm_type: A positive number, or infinity.
+        grad_scale: A scalar by which the norm is divided.
     """
+
+    def rounded(total: Op) -> Op:
+        return (total if grad_scale is None else total / grad_scale.cast("f64")).cast(dtype)
+
     dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
     wide = [op.cast("f64") for op in ops]
     sizes = [op.max(-op) for op in wide]
     if dtype == "f32" and norm_type <= _SAFE_NORM:
-        return _norm(sizes, norm_type).cast(dtype)
+        return rounded(_norm(sizes, norm_type))
     largest = _folded(sizes, lambda a, b: a.max(b))
     if norm_type == inf:  # XLA's maximum ignores NaNs
         has_nan = _folded([(op != op).cast("f64") for op in ops], lambda a, b: a.max(b))
-        return (has_nan > has_nan.scalar_like(0)).select(largest.scalar_like(nan), largest).cast(dtype)
+        return rounded((has_nan > has_nan.scalar_like(0)).select(largest.scalar_like(nan), largest))
     is_divisor = (largest > largest.scalar_like(0)) & (largest < largest.scalar_like(inf))
     divisor = is_divisor.select(largest, largest.scalar_like(1))
-    return (_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor).cast(dtype)
+    return rounded(_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor)
 
 
 # The fourth power of a float32 value, even of a subnormal one, is a normal float64 value.
