@@ -26,6 +26,7 @@ SMALLEST = torch.finfo(torch.float32).tiny
         ({"max_scale": 20.0}, [1.0, 1.0, 1.0, INF], [16.0, 20.0, 20.0, 10.0]),
         ({"min_scale": 8.0, "max_scale": 8.0}, [1.0, INF], [8.0, 8.0]),
         ({"backoff_factor": 0.0}, [INF, 1.0], [SMALLEST, 2 * SMALLEST]),
+        ({"growth_factor": 1.5}, [1.0, 1.0], [12.0, 18.0]),
     ],
     ids=str,
 )
@@ -51,6 +52,14 @@ def test_a_scale_that_cannot_grow_again_warns(change: Callable[[Any], None]) -> 
     change(loop.scaler)
     with pytest.warns(UserWarning, match="the scale cannot rise again"):
         assert loop.iterate(1.0) == 8.0
+
+
+def test_the_check_of_an_optimizer_that_was_freed_after_its_step_counts() -> None:
+    scaler, weight = started(init_scale=8.0), torch.ones(1, requires_grad=True)
+    weight.grad = torch.full((1,), INF)
+    scaler.step(torch.optim.SGD([weight], lr=0.1))
+    scaler.update()
+    assert scaler.get_scale() == 4.0
 
 
 def test_a_state_has_pytorchs_names_and_numbers() -> None:

@@ -203,7 +203,8 @@ class GradScaler(TorchGradScaler):
             for optimizer, (state, scale) in zip(optimizers, current, strict=True):
                 self._prepare(optimizer, state, scale)
             states = [state for state, _ in current]
-            found_inf, meshes = self._found_in(states), {m: s for state in states for m, s in state.meshes.items()}
+            found_inf = self._found_in([state.of_torch for state in states], states)
+            meshes = {mesh: shards for state in states for mesh, shards in state.meshes.items()}
             if found_inf is not None:
                 for state in states:
                     state.of_torch["found_inf_per_device"], state.meshes = {found_inf.device: found_inf}, meshes
@@ -232,8 +233,9 @@ class GradScaler(TorchGradScaler):
             return
         if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
             _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; raise it")
-        current = self._per_optimizer_states
-        found_inf = self._found_in([each for key, each in self._states.items() if each.of_torch is current.get(key)])
+        current = self._per_optimizer_states  # It also has the checks of optimizers that were freed after their step.
+        states = [each for key, each in self._states.items() if each.of_torch is current.get(key)]
+        found_inf = self._found_in([*current.values()], states)
         assert found_inf is not None, "No inf checks were recorded prior to update."
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
         operator = torch.ops.polycast.update_scale_.default
@@ -332,13 +334,11 @@ class GradScaler(TorchGradScaler):
             raise AssertionError("No inf checks were recorded for this optimizer.")
         return any_found(list(found_infs.values()), scale.device)
 
-    def _found_in(self, states: list[OptimizerState]) -> Tensor | None:
+    def _found_in(self, of_torch: list[dict[str, Any]], states: list[OptimizerState]) -> Tensor | None:
         """Return whether the checks of several optimizers found a non-finite gradient, or None without any gradient."""
-        (scale, _), found_infs, meshes = self._check_scale_growth_tracker("update"), list[Tensor](), list[Meshes]()
-        for state in states:
-            found_infs += state.of_torch["found_inf_per_device"].values()
-            meshes.append(state.meshes)
-        found_inf = any_found(found_infs, scale.device)
+        found_infs = [found for each in of_torch for found in each["found_inf_per_device"].values()]
+        meshes: list[Meshes] = [state.meshes for state in states]
+        found_inf = any_found(found_infs, self._check_scale_growth_tracker("update")[0].device)
         found_inf = agree_on_all(found_inf, meshes) if any(meshes) else found_inf
         return found_inf if found_infs else None
 
