@@ -36,10 +36,11 @@ def of_group(name: str, **numbers: float) -> dict[str, Any]:
     return {**saved(name), "param_groups": [{"params": [0], "lr": 0.1, **numbers}]}
 
 
-def without(optimizer: Any, name: str) -> dict[str, Any]:
-    """Return an optimizer's state without one value of the second parameter."""
+def damaged(optimizer: Any, name: str, **new: object) -> dict[str, Any]:
+    """Return an optimizer's state without one value of the second parameter, or with a new value."""
     state: dict[str, Any] = copy.deepcopy(optimizer.state_dict())
     del state["state"][1][name]
+    state["state"][1].update(new)
     return state
 
 
@@ -89,8 +90,10 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "Adam's state in float16, of an added group": ("Adam", lambda it: it.add_param_group({"params": three(HALF)})),
     "state of SGD": ("Adam", lambda it: it.load_state_dict(of_group("SGD", momentum=0))),
     "state of Adam": ("SGD", lambda it: it.load_state_dict(of_group("Adam", eps=0.1))),
-    "state without the count of steps": ("Adam", lambda it: it.load_state_dict(without(it, "step"))),
-    "state without an average": ("Adam", lambda it: it.load_state_dict(without(it, "exp_avg_sq"))),
+    "state without the count of steps": ("Adam", lambda it: it.load_state_dict(damaged(it, "step"))),
+    "state with a text as the count": ("Adam", lambda it: it.load_state_dict(damaged(it, "step", step="one"))),
+    "state with None as an average": ("Adam", lambda it: it.load_state_dict(damaged(it, "exp_avg", exp_avg=None))),
+    "state without an average": ("Adam", lambda it: it.load_state_dict(damaged(it, "exp_avg_sq"))),
     "a NaN for lr": ("SGD Adam", lambda it: step_with(it, lr=NAN)),
     "a tensor of NaN for lr": ("SGD", lambda it: step_with(it, lr=torch.tensor(NAN))),  # Other kernels never sync.
     "two numbers for lr": ("SGD Adam", lambda it: step_with(it, lr=torch.ones(2))),

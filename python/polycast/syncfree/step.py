@@ -235,6 +235,12 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                     f"state_dict: expected the state of {type(self).__name__}, got one without {missing} for {part}; "
                     "load the state of the same kind of optimizer"
                 )
+            for name, value in ((name, values[name]) for name in names if name in self._required_names):
+                if not isinstance(value, (Tensor, float, int) if name == "step" else Tensor):
+                    raise ValueError(
+                        f"state_dict: expected a tensor as '{name}' of {part}, got {value!r:.60}; load a state that "
+                        "state_dict() returned"
+                    )
         return state_dict
 
     def _take_state(self, state_dict: dict[str, Any], converted: set[torch.dtype]) -> None:
