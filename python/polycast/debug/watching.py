@@ -186,12 +186,14 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
     def _look_for_lost_gradients(self) -> None:
         pause_holding(True)
-        with self._step() as (step, values), torch.no_grad():
-            for name, share in _lost_gradients(step, values, self._model):
-                self._lost[name] += 1
-                if self._lost[name] == _LOSSY_STEPS:
-                    self.flushed.append(Flushed(self.steps, name, share))
-        pause_holding(False)
+        try:
+            with self._step() as (step, values), torch.no_grad():
+                for name, share in _lost_gradients(step, values, self._model):
+                    self._lost[name] += 1
+                    if self._lost[name] == _LOSSY_STEPS:
+                        self.flushed.append(Flushed(self.steps, name, share))
+        finally:
+            pause_holding(False)
 
     @contextlib.contextmanager
     def _step(self) -> Iterator[tuple[StepCalls, NonFinite]]:
