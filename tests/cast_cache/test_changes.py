@@ -103,6 +103,8 @@ def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) 
             weight.data = part
             for _ in range(2):
                 assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), part.cpu().to(BF16))
+        weight.data += 1  # The cast was made after an assignment to .data, and the write goes through another tensor.
+        assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), weight.cpu().to(BF16))
 
 
 def test_a_cast_that_an_op_returns_can_be_written_to() -> None:

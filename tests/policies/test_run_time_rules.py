@@ -154,6 +154,13 @@ def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:
     assert (y.dtype, x.grad.dtype, x.grad.tolist()) == (BF16, F32, [2.0, 2.0])
 
 
+@pytest.mark.parametrize(("value", "dtype"), [("input_dtype", F32), ("fp32", F32), ("unlisted", BF16)])
+def test_only_an_unlisted_op_leaves_the_ops_that_it_runs_to_their_rules(value: str, dtype: torch.dtype) -> None:
+    """linear runs addmm or mm, whose built-in rules cast to bfloat16."""
+    with polycast.autocast("cpu", policy={"linear": value}):
+        assert torch.nn.functional.linear(torch.ones(2, 2), torch.ones(2, 2)).dtype is dtype
+
+
 @pytest.mark.parametrize("run", [Tensor.norm, torch.norm, torch.nn.functional.normalize, lambda x: x.norm(dim=1)])
 def test_a_rule_for_norm_applies_to_the_ops_that_functions_named_norm_run(run: Callable[[Tensor], Tensor]) -> None:
     with polycast.autocast("cpu", policy={"norm": "fp32"}):

@@ -85,7 +85,7 @@ def _keep(optimizer: Any, param: Tensor, name: str, value: Any) -> None:
     old = state.get(name)
     if name not in optimizer._average_names or value is None:
         state[name] = value
-    elif not isinstance(old, Tensor) or old.is_sparse:  # a copy to a sparse tensor would not replace its indices
+    elif not isinstance(old, Tensor):
         state[name] = value.to(optimizer._kept_dtype(param))
     elif old is not value:
         old.copy_(value)
