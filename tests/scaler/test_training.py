@@ -6,6 +6,7 @@ import polycast
 import pytest
 import torch
 from polycast import syncfree
+from polycast.devices import facts_of
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 
@@ -142,6 +143,8 @@ def test_duplicates_in_sparse_gradients_are_checked_one_by_one_as_in_pytorch() -
 
 @pytest.mark.parametrize("max_norm", [16.0, INF])
 def test_gradients_whose_scaled_norm_overflows_are_clipped(max_norm: float, real_device: str) -> None:
+    if not facts_of(real_device).has_float64:
+        pytest.skip(f"norms of {real_device} are computed in float32, which overflows")
     weight = torch.zeros(1024, device=real_device, requires_grad=True)
     optimizer, scaler = syncfree.SGD([weight], lr=1.0), polycast.GradScaler(init_scale=2.0**126)
     weight.grad = scaler.scale(torch.ones_like(weight))
