@@ -84,6 +84,7 @@ class DeviceReader(CastReader):
                 if op not in known:
                     self.report(cast.node, what, did_you_mean(op, known))
                 elif overload and overload not in known[op]:
+                    what = f"except of device '{device}': the policy lists no overload '{overload}' of '{op}'"
                     self.report(cast.node, what, did_you_mean(overload, known[op]))
                 elif not any(name in (other, other.partition(".")[0]) for other in changed[device]):
                     what = f"device '{device}' has an exception for '{name}', but inherits the same category"

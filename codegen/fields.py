@@ -63,7 +63,8 @@ class Reader:
         if isinstance(node, Mapping) and len(node.value) == 1:
             name, details = node.value[0]
             return name, details
-        self.report(node, f"{what}: expected a name, got a list or a mapping", remedy)
+        given = f"one with {len(node.value)} keys" if isinstance(node, Mapping) and node.value else _form(node)
+        self.report(node, f"{what}: expected a name or a mapping with one key, got {given}", remedy)
         return None
 
     def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:

@@ -78,7 +78,7 @@ void check_tensor(
   } else {
     TORCH_CHECK_VALUE(
         tensor.sym_sizes() == model.sym_sizes(),
-        text(c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "pass tensors of equal sizes"));
+        text(c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "make the sizes equal"));
   }
 }
 

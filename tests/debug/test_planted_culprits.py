@@ -218,8 +218,8 @@ PLANTED = {
 
 # Programs without a culprit, and a part of the error.
 NOTHING = {
-    "nothing wrong": (lambda: True, MODEL, "got one under which it is good; check that it imports polycast"),
-    "nothing wrong, without a model": (lambda: True, None, "got one under which it is good; check that it imports"),
+    "nothing wrong": (lambda: True, MODEL, "got one under which it is good; check that it runs ops in"),
+    "nothing wrong, without a model": (lambda: True, None, "got one under which it is good; check that it runs ops in"),
     "float32 fails too": (lambda: False, MODEL, "it fails in float32 as well, so mixed precision is not the cause"),
     "float32 raises too": (lambda: 1 / 0, None, "it fails in float32 as well, so mixed precision is not the cause"),
     "a region with rules, without a model": (in_a_region_with_rules, None, "remove its regions' rules for linear"),

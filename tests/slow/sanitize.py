@@ -65,7 +65,7 @@ SANITIZERS = {
 def main(arguments: list[str]) -> int:
     """Build and test with each sanitizer, or with the one in the first argument, and return pytest's exit status."""
     names = [arguments.pop(0)] if arguments and arguments[0] in SANITIZERS else [*SANITIZERS]
-    return max(run(name, arguments) for name in names)
+    return max(abs(run(name, arguments)) for name in names)
 
 
 def run(name: str, arguments: list[str]) -> int:

@@ -97,6 +97,9 @@ def bisect(
         [('linear', '0')]
     """
 
+    if not isinstance(model, nn.Module | None):
+        raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
+
     def run(candidate: Candidate) -> Run:
         start = time.perf_counter()
         with followed(candidate, model):
@@ -112,7 +115,7 @@ def bisect(
     def record(candidate: Candidate) -> list[Call]:
         """Return the recorded calls of a run."""
         observer = Observer("polycast.debug.bisect", model)
-        with followed(candidate, model), suppress(Exception), observer:
+        with followed(candidate, model), observer, suppress(Exception):
             check()
         return observer.take_calls()
 
@@ -238,12 +241,14 @@ class Search:
             return
         remedy = "pass another policy"
         if end == "bad" and self._repeat == 1:
-            remedy = "check that it imports polycast, or if it fails only sometimes, pass repeat=12 (--repeat 12)"
+            expected = "imports polycast" if self._calls is None else "runs ops in a region"
+            remedy = f"check that it {expected}, or if it fails only sometimes, pass repeat=12 (--repeat 12)"
         elif end == "good" and policies.regions and self._model is None:
             ops = ", ".join(policies.regions)
             remedy = f"remove its regions' rules for {ops}, which override this policy, or pass model=model"
         elif end == "good" and self._good == Policy("fp32"):
-            remedy = "it fails in float32 as well, so mixed precision is not the cause"
+            condition = "if it imports polycast, " if self._calls is None else ""
+            remedy = f"{condition}it fails in float32 as well, so mixed precision is not the cause"
         got = f"one under which it is {'bad' if is_bad else 'good'}; {remedy}. The last run: {run.message}"
         raise ValueError(f"{end}: expected a policy under which the program is {end}, got {got}")
 

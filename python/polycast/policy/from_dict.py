@@ -18,7 +18,7 @@ from polycast.policy.releases import find, releases, rows_of
 from polycast.policy.rules import EVERY, Cell, Row, Rows, overlaid, shown
 
 OTHERS = "others"
-_WRITE = "write one, as in {softmax: fp32} or {softmax: {cuda: fp32}}"
+_WRITE = "write one, as in {'softmax': 'fp32'} or {'softmax': {'cuda': 'fp32'}}"
 
 
 def is_file(value: object) -> TypeGuard[str | os.PathLike[str]]:
@@ -81,7 +81,7 @@ class _Reader:
             for key in (key for key in root if key not in ("ops", "models")):
                 self.report(f"{key}", "unknown key next to 'ops'", "remove it, or if it is an op, move it under 'ops'")
         if isinstance(root, Mapping) and "models" in root:
-            remedy = "pass the rules under this key to polycast.assign(model, rules)"
+            remedy = "pass the rules of each model under this key to polycast.assign(model, rules)"
             self.report("models", "a policy cannot contain rules of modules", remedy)
         elif isinstance(rules, Mapping):
             rows = self.rows(rules, before)

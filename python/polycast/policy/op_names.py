@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from inspect import isfunction
 from typing import TypeAlias
 
 import torch
@@ -148,6 +149,8 @@ def unknown(name: str) -> tuple[str, str]:
             f"'{name}' has no op of its own",
             f"use the ops that it runs, or call polycast.assign(model, {{torch.nn.{last}: rules}})",
         )
+    if place in ("", "torch.nn.functional") and isfunction(getattr(torch.nn.functional, last, None)):
+        return f"'{name}' has no op of its own", "use the ops that it runs, which polycast.debug.trace lists"
     asked = last if place.startswith("torch") else op
     return f"unknown op '{name}'", did_you_mean(asked, (other for other in known() if "::" not in other))
 

@@ -46,7 +46,7 @@ class OptimizerState:
         if self.of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step(); call it before step()")
         if self.process_group is not None:
-            text = "clip_grad_norm() is not supported with a process_group, whose ranks may share gradients"
+            text = "clip_grad_norm() is not supported with FSDP1 or a process_group, whose ranks may share gradients"
             raise RuntimeError(f"{text}; use the clip_grad_norm_() of the module")
         if self.clip_coef is not None:
             text = "clip_grad_norm() has already been called on this optimizer since the last update()"

@@ -79,7 +79,7 @@ def loss(outputs: dict[str, Tensor]) -> Tensor:
 
 def different(ours: Results, stock: Results) -> list[str]:
     """Return the names of the results that differ in dtype or bits."""
-    if list(ours) != list(stock):
+    if ours.keys() != stock.keys():
         return [name for name in {**ours, **stock} if (name in ours) != (name in stock)]
     return [name for name in ours if not _same(ours[name], stock[name])]
 
