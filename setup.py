@@ -1,4 +1,4 @@
-"""The build of the compiled module, and the requirements that depend on the installed PyTorch.
+"""The build of the compiled module, and the version and requirements that depend on the installed PyTorch.
 
 pyproject.toml has all other settings.
 
@@ -11,10 +11,10 @@ requirement, pip would download another one. pip's build isolation hides the pac
 Python, so this file adds the packages. uv and `python -m build` run another Python, so they need `--no-build-isolation`
 or `--no-isolation`.
 
-A wheel from a checkout has the PyTorch release in its version (0.2.0+torch2.13), so that an index can have several, and
-requires this release. A wheel from a source distribution does neither. pip caches this wheel under the version of the
-source distribution, so an environment with another PyTorch may get it. There, importing polycast raises an error with
-the remedy.
+A wheel from a checkout requires the PyTorch release that its version names (0.2.0+torch2.13), so that an index can have
+a wheel for each release. The version of a wheel from a source distribution names no release. pip caches this wheel
+under the version of the source distribution, so an environment with another PyTorch may get it. There, importing
+polycast raises an error with the remedy.
 """
 
 import sys
@@ -142,7 +142,7 @@ setuptools.setup(
             "polycast._C",
             [],
             include_dirs=[str(CSRC)],
-            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # with it, PyTorch's headers include few operators
+            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # the macro reduces the includes of PyTorch's headers
             extra_compile_args=[
                 *("-g0", "-Wall", "-fvisibility=hidden", "-fopenmp"),
                 # The compiler vectorizes loops over elements if square roots set no errno and nothing traps.

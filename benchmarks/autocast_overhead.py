@@ -1,6 +1,6 @@
 """The overhead of polycast's autocast kernels and regions compared with PyTorch's, and of policies and the import.
 
-benchmarks/side_by_side.py describes the method. If the control is not near 1, the machine was too busy.
+benchmarks/side_by_side.py describes the method. If the control's ratio is not near 1, the machine was too busy.
 
     python -m benchmarks.autocast_overhead
 """
@@ -25,7 +25,7 @@ RATIO_TARGET = 1.05
 REGION_TARGET = 1.5
 IMPORT_TARGET = 0.3  # In seconds.
 
-# Statements on tiny CPU tensors inside one long autocast region, or outside of regions for the control.
+# Statements on tiny CPU tensors inside one long autocast region, which is disabled for the control.
 CASES = {
     "no region (control)": "torch.mm(low, low)",
     "mm: nothing to cast": "torch.mm(low, low)",
@@ -34,9 +34,9 @@ CASES = {
     "cat: promote": "torch.cat(mixed)",
     "mse_loss: to float32": "torch.nn.functional.mse_loss(low, low)",
 }
-# The statement, the op in the policy, the nanoseconds that the policy may add to a call, and whether the baseline is in
-# a region. A policy's rule for an unlisted op adds a kernel in every region. The baseline of such an op therefore runs
-# outside of regions, where the op has no kernel, like in a PyTorch region.
+# The statement, the op in the policy, the nanoseconds that the policy may add to a call, and whether the baseline's
+# region is enabled. A policy's rule for an unlisted op adds a kernel in every enabled region. The region of such a
+# baseline is therefore disabled, so that the op runs without the kernel, like in a region of PyTorch.
 POLICY_CASES = {
     "mm: a rule of its own": ("torch.mm(low, low)", "mm", 50, True),
     "mm: another op's rule": ("torch.mm(low, low)", "softmax", 50, True),
@@ -47,7 +47,7 @@ POLICY_CASES = {
 def tensors() -> dict[str, object]:
     """Return the tensors of the cases.
 
-    The weight is a leaf, so its cast is shared. ``full`` is not a leaf, so each call casts it.
+    The weight is a leaf, so a region casts it once. ``full`` is not a leaf, so each call casts it.
     """
     weight = torch.rand(8, 8, requires_grad=True)
     full, low = weight * 1, torch.rand(8, 8, dtype=torch.bfloat16)
@@ -113,7 +113,7 @@ def added(more: Record, less: Record) -> float:
 
 
 def main() -> None:
-    """Measure all cases, and print two tables and a line."""
+    """Measure all cases, regions and the import, and print the results and the machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=200, help="rounds of each case (default: 200)")
     rounds = parser.parse_args().rounds

@@ -1,8 +1,8 @@
 """The speed of the cast cache: polycast, with and without kept casts, compared with stock autocast and the pure model.
 
-Inference of an MLP, of a model like ResNet-18 and of a transformer with 6 layers; training of low-rank
-adapters over frozen weights; ordinary training. All variants of a case run interleaved: benchmarks/side_by_side.py.
-`pure` is the model in bfloat16, without autocast.
+The cases are inference and ordinary training of an MLP, of a model like ResNet-18 and of a transformer with six layers,
+and training of low-rank adapters over frozen weights. All variants of a case run interleaved, as
+benchmarks/side_by_side.py describes. `pure` is the model in bfloat16, without autocast.
 """
 
 import argparse
@@ -26,7 +26,7 @@ Case = tuple[str, dict[str, Callable[[], object]]]  # The title of a case, and a
 
 
 def mlp() -> nn.Module:
-    """Return four linear layers of width 2048."""
+    """Return four linear layers of width 2048, each with a ReLU."""
     return nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(2048, 2048), nn.ReLU())))
 
 
@@ -104,7 +104,7 @@ def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
 
 
 def training(name: str, batch: int, device: str, adapters: bool = False) -> Case:
-    """Return the variants of a training step of all weights, or of low-rank adapters over frozen linear layers."""
+    """Return the variants of a training step of all weights, or of low-rank adapters over frozen weights."""
     model, x = MODELS[name](), inputs(name, batch).to(device)
     models = {way: deepcopy(model).to(device) for way in ("stock", "polycast")}
     if adapters:
@@ -116,7 +116,7 @@ def training(name: str, batch: int, device: str, adapters: bool = False) -> Case
 
 
 def cases(device: str) -> Iterator[Callable[[], Case]]:
-    """Yield a function that creates each case, so that one model exists at a time."""
+    """Yield a function for each case that creates its models, so that the models of one case exist at a time."""
     for name in MODELS:
         for batch in (1, 16, 128) if device == "cpu" else (1,):
             yield partial(inference, name, batch, device)
@@ -126,7 +126,7 @@ def cases(device: str) -> Iterator[Callable[[], Case]]:
 
 
 def seconds(run: Callable[[], object], way: str, device: str, number: int) -> float:
-    """Return the time of one call of a variant, after a warm-up call."""
+    """Return the mean seconds of a call of a variant, after a warm-up call."""
     if way == "stock":
         _extension.uninstall_kernels(device)
     try:
@@ -156,7 +156,7 @@ def measure(case: Case, rounds: int, device: str) -> None:
 
 
 def main() -> None:
-    """Measure and print each case."""
+    """Measure each selected case, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "xla"), default="cpu")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each case (default: 15)")

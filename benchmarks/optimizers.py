@@ -7,21 +7,21 @@
     python -m benchmarks.optimizers --device cuda   # or another device type of PyTorch
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
 
-The benchmark measures only `optimizer.step()`, with preset gradients. Steps have no found_inf, except for polycast's
-and torch_xla's steps on XLA, because torch_xla's step without found_inf is torch.optim's. A measurement repeats short
-steps, so tensors that fit into the cache are in the cache, for every implementation.
+By default, the benchmark measures only `optimizer.step()`, with preset gradients. Steps have no `found_inf`, except for
+polycast's and torch_xla's steps on XLA, because torch_xla's step without `found_inf` is torch.optim's. A measurement
+repeats short steps, so tensors that fit into the cache are in the cache, for every implementation.
 
-With `--whole`, polycast runs clip_grad_norm, step and update of its GradScaler. PyTorch runs unscale_, clip_grad_norm_
-with foreach, step and update of torch.amp.GradScaler. unscale_ and clip_grad_norm_ write the gradients, so each
-implementation has its own gradients. The scale is 1 and never grows, so no gradient leaves the range of its dtype. The
-largest norm is a thousandth below the norm of the first gradients: all implementations clip in the first iteration, and
-later PyTorch multiplies by about 1. The work does not depend on the values.
+With `--whole`, polycast runs `clip_grad_norm`, `step` and `update` of its GradScaler. PyTorch runs `unscale_` of
+torch.amp.GradScaler, `torch.nn.utils.clip_grad_norm_` with foreach=True, and `step` and `update` of the scaler.
+PyTorch writes the gradients, so each implementation has its own. The scale is 1 and never grows, so no gradient leaves
+the range of its dtype. The largest norm is a thousandth below the norm of the first gradients: all implementations clip
+in the first iteration, and later PyTorch multiplies by about 1. The work does not depend on the values.
 
 GB/s counts the bytes that a step has to move, not the bytes that it does move: each element of the parameter and of the
-state is read and written once, and each element of the gradient is read once, or twice with `--whole`. That is 28 bytes
-for a step of AdamW in float32, and 32 with `--whole`. Copy counts 8 bytes (a read and a write), and triad, a = b + 3 c,
-counts 12. The count ignores that a cache reads a line before a write. A step writes only elements that it has read, so
-its GB/s can exceed those of copy and triad.
+state is read and written once, and each element of the gradient is read once, or twice with `--whole`. For AdamW in
+float32 that is 28 bytes per element, or 32 with `--whole`. Copy counts 8 bytes (a read and a write), and triad,
+a = b + 3 c, counts 12. The count ignores that a cache reads a line before a write. A step writes only elements that it
+has read, so its GB/s can exceed the GB/s of copy and triad.
 """
 
 from argparse import Namespace
@@ -76,7 +76,7 @@ def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_
 
 
 def report(workload: Workload, options: Namespace) -> dict[str, Spread]:
-    """Measure the steps or whole iterations of all implementations, and print the table of one workload."""
+    """Measure the steps or whole iterations of all implementations, print a table, and return the ratios."""
     device = options.device
     grads = workload.random(device)  # Steps only read the gradients, so all share them.
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item() if options.whole else 0.0

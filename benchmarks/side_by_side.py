@@ -1,4 +1,4 @@
-"""Helpers of the benchmarks: interleaved rounds, medians, ratios, workloads, the machine's bandwidth, tables.
+"""Helpers of the benchmarks: interleaved rounds, medians, ratios, workloads, the machine's bandwidth and tables.
 
 In a round each implementation runs once, in an order that changes from round to round, so that background load affects
 all of them equally. A ratio is the median of the ratios of the rounds. The middle half of these ratios is printed next
@@ -90,7 +90,7 @@ def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Meas
 
 
 def interleave(measures: Mapping[str, Measure], rounds: int) -> dict[str, Record]:
-    """Measure each implementation once per round in rotating order, with the garbage collector off."""
+    """Measure each implementation once per round in changing order, with the garbage collector off."""
     records: dict[str, Record] = {name: [] for name in measures}
     names = list(measures)
     gc.collect()
@@ -155,7 +155,7 @@ def resnet_50() -> Shapes:
     image recognition, 2015, table 1."""
 
     def convolution(before: int, after: int, kernel: int) -> Shapes:
-        return (after, before, kernel, kernel), (after,), (after,)  # Convolution without bias, batch normalization.
+        return (after, before, kernel, kernel), (after,), (after,)  # A convolution without bias, and a batch norm.
 
     shapes, channels = [*convolution(3, 64, 7)], 64
     for stage, count in enumerate((3, 4, 6, 3)):
@@ -230,10 +230,10 @@ def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
 def measure(
     workload: Workload, contestants: Contestants, elements_moved: int, rounds: int, device: str
 ) -> dict[str, Spread]:
-    """Measure a workload, print its medians, ratios to PyTorch's best and bandwidths, and return the ratios.
+    """Measure a workload, print its medians, ratios to the baseline and bandwidths, and return the ratios.
 
-    The first implementation is "polycast", and the second is PyTorch's best. A step has to move `elements_moved`
-    elements for each element of the workload. Copy and triad over three tensors measure the machine's bandwidth. Like
+    The first implementation is "polycast", and the second is the baseline. A step has to move `elements_moved` elements
+    for each element of the workload. Copy and triad over three tensors measure the bandwidth, except on XLA. Like
     in John D. McCalpin: STREAM, sustainable memory bandwidth in high performance computers, a write counts once,
     although a cache may read the line first.
     """

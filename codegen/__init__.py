@@ -6,11 +6,11 @@ passes the `torch` module that it has imported, and the generator looks up publi
 The model (model.py) follows these principles:
 
 - Parse, don't validate. The model has valid values only, so no module after parse.py validates again. The parser
-  reports an op or a device with a problem, with its location, and omits it. It never corrects a value.
+  reports a problem with its location, omits the op or device that has the problem, and never corrects a value.
 - The model is frozen. It contains no YAML, no location in a file and no fact about the installed PyTorch. Therefore the
   generated files do not change if only the layout or the comments of policy.yaml change.
 - A `Rule` is for one overload on one device and a range of PyTorch releases. The parser resolves `like`, `others` and
-  alternatives, so code that uses rules need not handle them. The ranges of rules do not overlap.
-- A string that C++ or a document contains for a rule is a property of the rule, so templates do not edit strings.
+  alternatives, so code that uses rules need not handle them. An overload's ranges on one device do not overlap.
+- A name that C++ or a document contains for a rule is a property of the rule. Templates only format and escape it.
 - The parser checks rules for the installed PyTorch against its operator schemas. Other rules need no schemas.
 """

@@ -66,7 +66,7 @@ class CastReader(Reader):
         return self.name(node, "category", [*(category.value for category in Category), UNLISTED])
 
     def resolve(self, key: Text, device: str | None, named: Casts) -> list[Alternative]:
-        """Return the casts that name a device, or if there are none, its exceptions and the casts of its `like`."""
+        """Return the casts that name a device, otherwise its exceptions, then the casts of its `like` or `others`."""
         if device is None or device in named:
             return named.get(device or OTHERS, [])
         return [*self.exceptions_for(key, device), *self.resolve(key, self.like[device], named)]

@@ -28,18 +28,18 @@ def join_name(op: str, overload: str | None) -> str:
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Return the op and the overload of a name. The overload is None if the name means all overloads of the op."""
+    """Return the op and the overload of a name. The overload is None if the name does not contain an overload."""
     op, _, overload = name.partition(".")
     return op, overload or None
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The properties of an overload's schema that restrict its categories. csrc/autocast/obstacles.cpp has a copy.
+    """The properties of an overload's schema that restrict its categories. csrc/autocast/obstacles.cpp has copies.
 
-    `variant` is FUNCTIONAL if calls can be cast, or VIEW if the overload can return an argument or a view of one.
-    Otherwise it is the name of a variant that writes to its arguments, such as "inplace". `tensors` is the number of
-    tensor arguments, where a list counts as two.
+    `variant` is FUNCTIONAL if calls can be cast, or the name of a variant that writes to its arguments, such as
+    "inplace". It is VIEW if the overload can return an argument or a view of one, and no recorded PyTorch casts the
+    overload. `tensors` is the number of tensor arguments, where a list counts as two.
     """
 
     variant: str
@@ -49,8 +49,8 @@ class Signature:
     ends_with_dtype: bool
 
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
-        """Return why the overload cannot have a category (None: any), and a remedy. Return None if it can."""
-        if self.variant == VIEW:  # for example squeeze, or reshape if it does not copy
+        """Return why the overload cannot have a category (None: any of them) and a remedy. Return None if it can."""
+        if self.variant == VIEW:  # for example, squeeze returns a view, and so can reshape
             return "can return a view of its argument, and a cast would break that aliasing", "remove the rule"
         if self.variant != FUNCTIONAL:
             return f"is the {self.variant} variant", "name an op or overload that returns a new tensor"

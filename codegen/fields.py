@@ -9,7 +9,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 class Reader:
-    """A reader of nodes. It reports a node of the wrong form as a problem, and returns None or an empty list."""
+    """A reader of nodes. It reports a node of the wrong form as a problem, and returns None or an empty result."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -18,7 +18,7 @@ class Reader:
         self.problems.append(Problem(location(node), what, remedy))
 
     def text(self, node: Node | None, what: str) -> str | None:
-        if node is None:  # an optional key that is omitted
+        if node is None:  # this optional key is omitted
             return None
         if isinstance(node, Text) and node.value.strip():
             value: str = node.value
@@ -77,7 +77,7 @@ class Reader:
     def fields(
         self, node: Node, what: str, known: tuple[str, ...], required: tuple[str, ...]
     ) -> dict[str, Node] | None:
-        """Read a mapping with known keys; None if it lacks a required key."""
+        """Read a mapping with known keys. Return None if the node is not a mapping or lacks a required key."""
         if not isinstance(node, Mapping):
             self.report(node, f"{what}: expected a mapping, got {_form(node)}", f"use the keys {', '.join(known)}")
             return None

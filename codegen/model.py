@@ -9,7 +9,7 @@ from .versions import ALL, VersionRange
 
 @dataclass(frozen=True)
 class Device:
-    """A device of the policy: a device with an autocast key in PyTorch, or a second set of rules for such a device."""
+    """A device of the policy: a device with an autocast key in PyTorch, or another set of rules for such a key."""
 
     name: str
     dispatch_key: str

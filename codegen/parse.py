@@ -179,7 +179,7 @@ class _PolicyParser(DeviceReader):
         return reason is None
 
     def check_rule(self, rule: Rule, place: Node) -> None:
-        """Report a category that the overload cannot have."""
+        """Report a category that the overload cannot have, or a rule without the message or note that it requires."""
         if rule.category is Category.BANNED and rule.message is None:
             remedy = "add a 'message' that names the op to call instead"
             self.report(place, f"op '{rule.op}' is banned without a message", remedy)

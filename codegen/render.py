@@ -118,7 +118,7 @@ def _case(policy: Policy, rule: Rule, devices: tuple[str, ...]) -> dict[str, str
 
 
 def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange], list[str]]]:
-    """Return the public names of ops by device, then by category and range of releases."""
+    """Return the public names of ops by device without a `like`, then by category and range of releases."""
     names: dict[str, dict[tuple[Category, VersionRange], list[str]]] = {}
     for device in (device for device in policy.devices if device.like is None):
         groups = names.setdefault(device.name, {})

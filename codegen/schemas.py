@@ -1,4 +1,4 @@
-"""The operator schemas of the installed PyTorch, read from files of its wheel without importing it.
+"""The operator schemas of the installed PyTorch, read from files of its wheel without importing `torch`.
 
 The recorded releases show which overloads PyTorch casts.
 """

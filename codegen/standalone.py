@@ -16,8 +16,8 @@ from .versions import ALL, VersionRange
 def render_standalone(policy: Policy, device: Device, path: Path, options: Iterable[str] = ()) -> str:
     """Return the text of the file.
 
-    The text contains the command that writes it, with file names without folders, and no version. So equal rules give
-    equal texts in every folder and for every release.
+    The text contains the command that writes it, with file names but no folders. It does not name the installed
+    PyTorch. So equal rules give equal texts in every folder and for every release.
 
     Args:
         policy: The policy.
@@ -48,7 +48,7 @@ def _cpp_comment(note: str | None, before: str = "  // ") -> str:
 
 
 def _blocks(rules: list[Rule]) -> Iterator[tuple[Category, VersionRange, list[Rule]]]:
-    """Yield the rules of each category and range of releases. Rules for all releases come first."""
+    """Yield the rules of each category and range of releases. In each category, rules for all releases come first."""
     for category in Category:
         mine = [rule for rule in rules if rule.category is category]
         for torch in sorted({rule.torch for rule in mine} | ({ALL} if mine else set()), key=str):

@@ -41,7 +41,7 @@ SUPPORTED = VersionRange(first=(2, 9))
 
 
 def parse_range(specifier: str) -> VersionRange | None:
-    """Return the range of a specifier of `>=X.Y` and `<X.Y`; None if its form is another one or the range is empty."""
+    """Return the range of a specifier such as `>=2.9,<2.13`. Return None for another form, or if the range is empty."""
     result = ALL
     for clause in specifier.split(","):
         match = _CLAUSE.fullmatch(clause.strip())

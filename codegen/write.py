@@ -16,10 +16,10 @@ def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path,
 
     Args:
         files: The new text of each file.
-        folder: The folder of the files, if it must not contain others.
+        folder: The folder of the files, if it must not contain other files.
 
     Raises:
-        OSError: If one of the files, or another file of the folder, is not generated.
+        OSError: If a file is not generated, a path is a folder, or without `folder`, the parent of a path is missing.
     """
     present = [path for path in folder.rglob("*") if path.is_file()] if folder is not None else []
     for path in [*sorted(present), *files]:

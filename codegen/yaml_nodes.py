@@ -79,7 +79,7 @@ def load(path: Path, name: str) -> Node:
         name: The name of the file, for messages.
 
     Raises:
-        PolicyError: If the file cannot be read, is not valid YAML, or has a duplicate key.
+        PolicyError: If the file cannot be read, is empty or not valid YAML, or has keys or nesting that is not allowed.
     """
     place = Location(name)
     try:
@@ -106,7 +106,7 @@ def load(path: Path, name: str) -> Node:
 
 
 def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
-    """Yield a problem for each key that is not a string, and for each duplicate key."""
+    """Yield a problem for each key that is a duplicate or not a string. Raise a PolicyError for too many levels."""
     if depth > _DEPTH and not isinstance(node, Text):  # for example, an alias that contains itself
         raise PolicyError([Problem(location(node), f"nested deeper than {_DEPTH} levels", "flatten it")])
     for item in node.value if isinstance(node, Sequence) else ():
@@ -123,7 +123,7 @@ def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a remedy for an unknown name: the closest known name, or all known names if they are few."""
+    """Return a remedy for an unknown name: the closest known name, all known names if they are few, or a hint."""
     names = {other.lower(): other for other in sorted(known)}
     if near := get_close_matches(name.lower(), names, n=1):
         return f"did you mean '{names[near[0]]}'?"

@@ -1,13 +1,13 @@
 // All operators of polycast. Python's optimizers and scaler call the kernels only through these operators.
 //
 // The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
-// all of its arguments before it writes. It raises the version of every tensor that it may write, even in a skipped
-// step, except on the CPU, where the kernel knows of the skip. On the CPU an operator is one fused pass over all
-// tensors, on XLA one computation. For other devices, Python registers kernels that call PyTorch's. With
-// grad_scale or clip_coef, PyTorch's fused steps write the unscaled and clipped gradients as well.
+// all of its arguments before it writes. It raises the version of every tensor that it may write. The exception is a
+// skipped step on the CPU, where the kernel knows of the skip. On the CPU an operator is one fused pass over all
+// tensors (two passes for some norms), on XLA one computation. For other devices, Python registers kernels that call
+// PyTorch's. With grad_scale or clip_coef, PyTorch's fused steps may write the divided gradients as well.
 //
-// - found_inf: one float32 element. If it is not zero, a step writes nothing.
-// - grad_scale: one element. A step divides the gradients by it.
+// - found_inf: one float32 element. If it is not zero, a step changes nothing.
+// - grad_scale: one element. A step divides the gradients by it, and norm divides the norm by it.
 // - clip_coef: one element. A step multiplies the gradients by it.
 // - lr: one element, on the CPU or on the device of the parameters.
 #include <torch/library.h>
@@ -27,8 +27,8 @@ TORCH_LIBRARY(polycast, library) {
   // found_inf is 1 if any tensor has a non-finite element, otherwise 0. non_finite has such a flag for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
   // Returns the norm of all elements together, in float32 (or float64, if any tensor is), and the results of
-  // find_non_finite. The norm is divided by grad_scale before it is rounded, because the norm of scaled gradients may
-  // overflow float32.
+  // find_non_finite. Where the sums are in float64, the norm is divided by grad_scale before it is rounded to float32,
+  // because the norm of scaled gradients may overflow float32.
   library.def(
       "norm(Tensor[] tensors, float norm_type, Tensor? grad_scale=None) -> "
       "(Tensor norm, Tensor found_inf, Tensor non_finite)");

@@ -1,7 +1,7 @@
-"""A custom op in a policy. Without a rule its kernel receives both float32 and bfloat16, and raises.
+"""A custom op in a policy. Without a rule, the op's kernel receives both float32 and bfloat16, and raises.
 
-The program trains a gated layer under three rules for the op. For each, it prints the dtypes that the op is given and
-computes in.
+The program trains a gated layer under three rules for the op. For each rule, it prints the error, or the loss and
+the dtypes that the op is given and computes in.
 """
 
 import argparse

@@ -48,7 +48,7 @@ def open_device(name: str) -> torch.device:
     if name == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")  # otherwise torch_xla chooses a device and warns
         import torch_xla  # noqa: F401 -- registers the device
-    torch.empty(0, device=name)  # raises if the device does not exist
+    torch.empty(0, device=name)  # this raises if the device does not exist
     return torch.device(name)
 
 
@@ -61,7 +61,7 @@ def end_step(device: torch.device) -> None:
 
 
 def counts(device: torch.device) -> Counter[str]:
-    """Return the numbers of programs that XLA has compiled so far, and of copies from and to the device."""
+    """Return XLA's numbers of compiled programs, and of copies from and to the device. Other devices have none."""
     if device.type != "xla":
         return Counter()
     from torch_xla.debug import metrics

@@ -20,7 +20,7 @@ RANK = 8
 
 
 class LoRA(nn.Module):
-    """A frozen linear layer, and a product of two thin matrices that is added to its weight."""
+    """A frozen linear layer plus a trainable product of two thin matrices."""
 
     def __init__(self, base: nn.Linear) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Fixtures that several test modules share."""
+"""The options and hooks of pytest, and the fixtures that several test modules share."""
 
 import os
 import signal
@@ -19,9 +19,9 @@ from tests.support.recorded_errors import RecordedError
 from tests.support.sharded import world
 
 if find_spec("numpy") is None:
-    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # Test processes issue this warning.
-os.environ.pop("COLUMNS", None)  # Parallel test processes inherit COLUMNS.
-# Tests send these signals, which background jobs of a shell ignore.
+    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # Processes that tests start issue this warning.
+os.environ.pop("COLUMNS", None)  # COLUMNS would change the width of printed text.
+# Jobs that a shell starts in the background ignore SIGINT, which tests send. Jobs under nohup ignore SIGHUP.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _chosen: list[str] = []
@@ -51,9 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with real_device, kernels or operators for each device type with real tensors on this machine.
+    """Run a test with real_device, kernels or operators for each chosen device type, by default all with real tensors.
 
-    A test with the fixture real_case runs once for each built-in rule of the device type.
+    On the CPU, kernels and operators have several paths. A test with real_case runs for each of the device's CASES.
     """
     if "real_case" in metafunc.fixturenames:
         pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Store the tests that do not run, because their recorded errors remain."""
+    """Store the deselected tests, because their recorded errors remain."""
     recorded_errors.deselected.extend(items)
 
 
@@ -88,7 +88,7 @@ def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """Return the kernels of steps: one of PATHS on the CPU, or those of another device."""
+    """Return the kernels of steps: one of PATHS on the CPU, or the kernels of another device."""
     with PATHS[request.param.path]():
         yield request.param
 
@@ -134,7 +134,7 @@ def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def recorded_error(request: pytest.FixtureRequest) -> RecordedError:
-    """Return a context whose block must raise the error that the folder's errors.txt records."""
+    """Return a function for `with` statements, whose blocks must raise the errors in the folder's errors.txt."""
     return RecordedError(request)
 
 
@@ -155,7 +155,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def fill_memory() -> Iterator[None]:
-    """Make PyTorch fill the memory of new CPU tensors."""
+    """Enable PyTorch's deterministic mode, which fills the memory of new CPU tensors."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(False)

@@ -1,4 +1,4 @@
-// The autocast kernel of an op that policy.yaml does not list. It works like kernel.h's, with boxed arguments.
+// The boxed counterpart of kernel.h's autocast kernel, for an op that has no rule in policy.yaml, or only stock rules.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>

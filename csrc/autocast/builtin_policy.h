@@ -59,7 +59,7 @@ struct PublicNames {
 };
 
 // Adds the rule once for each device of a set such as "cuda xpu -npu". The set has the listed devices and the devices
-// that inherit from one of them, except for devices with a "-".
+// that inherit from a device of the set, except for devices with a "-".
 void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices, BuiltInRule rule);
 
 const std::vector<Device>& devices();

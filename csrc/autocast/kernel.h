@@ -1,7 +1,7 @@
 // The autocast kernel of an op in policy.yaml. It casts the arguments by the op's rule and runs the op.
 //
-// The kernel reads its device from the dispatch key and its rule from the active policies. One instantiation therefore
-// serves the op on every device, under every policy.
+// The kernel reads its device from the dispatch key, and its rule from the active policies and the built-in rules. One
+// instantiation therefore serves the op on every device, under every policy.
 #pragma once
 
 #include <c10/core/DispatchKeySet.h>
@@ -16,7 +16,7 @@
 
 namespace polycast::autocast {
 
-// The device of policy.yaml that is installed on an autocast key. Only one of the devices with a key is installed.
+// The device of policy.yaml that is installed on an autocast key. Of devices with the same key, only one is installed.
 struct Installed {
   c10::DeviceType device_type;
   DeviceIndex device;
@@ -66,13 +66,13 @@ class Call {
 
   static Rule find_rule(Slot slot, DeviceIndex device);
 
-  // PyTorch's tracers use the Python dispatcher, which also passes keys of a higher priority than the kernel's own.
+  // PyTorch's tracers use the Python dispatcher, which passes keys of a higher priority than the kernel's own as well.
   static c10::DispatchKey autocast_key(c10::DispatchKeySet keys) {
     return (keys & c10::autocast_dispatch_keyset).highestPriorityTypeId();
   }
 };
 
-// Target is the overload of Op with a dtype as one more argument, or Op itself if there is no such overload.
+// For a rule fp32_append_dtype, Target is the overload of Op with a dtype as one more argument, otherwise Op itself.
 template <class Op, class Target, class Schema = typename Op::schema>
 struct Kernel;
 
@@ -109,7 +109,7 @@ torch::CppFunction kernel(Slot slot) {
   return torch::CppFunction(TORCH_FN((Kernel<Op, Target>::run)));
 }
 
-// Returns the kernel of an op that policy.yaml does not list.
+// Returns the kernel of an op that has no rule in policy.yaml, or only stock rules.
 torch::CppFunction boxed_kernel(const std::string& name);
 
 }  // namespace polycast::autocast

@@ -38,7 +38,7 @@ std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
 // The policy of the process in an earlier scope that a thread enters. It applies until use() replaces `instead_of`, the
-// policy of the process at that time.
+// policy of the process at the time of the entry.
 struct EarlierProcess {
   PolicyPointer policy;
   PolicyPointer instead_of;
@@ -46,7 +46,7 @@ struct EarlierProcess {
 
 // A frame of a thread's stack: a region, a policy or an earlier scope that the thread is in.
 struct Frame {
-  GuardPointer guard;  // A frame of compiled code has none.
+  GuardPointer guard;  // A frame of compiled code or of a repeated call has none.
   ScopePointer scope;  // The scope that applies within the frame.
   std::optional<EarlierProcess> earlier;
   std::optional<Region> before;
@@ -109,7 +109,7 @@ PolicyPointer process_of(const ScopePointer& scope) {
   return has_one ? scope->parts.back().policy : nullptr;
 }
 
-// Returns the scope with `policy` as its policy of the process, or without one for nullptr. The caller holds the lock.
+// Returns `scope` with `policy` as its policy of the process, or without one for nullptr. The caller holds the lock.
 ScopePointer with_process(const ScopePointer& scope, const PolicyPointer& policy) {
   Parts parts = scope ? scope->parts : Parts{};
   if (!parts.empty() && parts.back().layer == Layer::process) {

@@ -2,11 +2,11 @@
 //
 // Note [How does a thread know the active policies?]
 // Several policies can be active at once, and a call needs the first policy with a rule for its op. A scope is the list
-// of the active policies in order of precedence, with the policy of the process at the end. Scopes are immutable, and
-// equal lists share one scope. Each thread has a stack of frames, one for each region or policy that the thread is in,
-// and each frame has a scope. A new policy of the process affects all threads: it increments a version, and a thread
-// that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all rules that
-// apply, and torch.compile guards on this id.
+// of the active policies in order of precedence, with any policy of the process at the end. Scopes are immutable, and
+// equal lists share one scope. Each thread has a stack of frames, one for each region, policy or earlier scope that it
+// is in, and each frame has a scope. A new policy of the process affects all threads: use() increments a version, and a
+// thread that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all rules
+// that apply, and torch.compile guards on this id.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -94,8 +94,8 @@ void renew_ids();
 void use(PolicyPointer policy);
 PolicyPointer used();
 
-// The rule of a call in this thread, and its source. `spec` is nullptr for a built-in rule. It is valid as long as the
-// active scope.
+// The rule of a call in this thread, and its source. `spec` is nullptr for a built-in rule. Otherwise the pointer is
+// valid as long as the active scope.
 struct Found {
   Rule rule;
   Layer layer = Layer::built_in;

@@ -35,7 +35,7 @@ State& state() {
   return *instance;
 }
 
-// Returns whether the row has a built-in rule on a device with this dispatch key for which `matches` is true.
+// Returns whether `matches` is true for a built-in rule of the row on any device with this dispatch key.
 template <class Matches>
 bool is_listed_on(const char* dispatch_key, const BuiltInRow& row, const Matches& matches) {
   for (DeviceIndex index = 0; index < row.size(); ++index) {
@@ -57,7 +57,7 @@ torch::CppFunction kernel_of(const std::string& name) {
 }
 
 // Raises ValueError if another library registered an autocast kernel for the op. The policy's kernel would replace that
-// kernel everywhere, also where the policy does not apply.
+// kernel everywhere, even where the policy does not apply.
 void check_free(const std::string& name, const Device& device, c10::DispatchKey key) {
   TORCH_CHECK_VALUE(
       !c10::Dispatcher::singleton().findSchema(operator_name(name))->hasKernelForDispatchKey(key),
@@ -79,7 +79,7 @@ void add_kernel(const std::string& name, const Device& device) {
   if (state().added.count({name, key}) != 0) {
     return;
   }
-  // The kernel on the key is polycast's if policy.yaml lists the op on any device with this key.
+  // If policy.yaml lists the op on any device with this key, the kernel on the key is polycast's, or the rule is stock.
   if (!is_listed_on(device.dispatch_key, built_in_row(name), [](const BuiltInRule&) { return true; })) {
     check_free(name, device, key);
   }
@@ -157,7 +157,7 @@ void add_kernels(const Policy& policy) {
   const std::lock_guard<std::mutex> lock(state().mutex);
   const Silence silence;
   for (const auto& [key, row] : policy.rows) {
-    // The kernel of a listed op reads the policies already, so "*" adds kernels only where the op is unlisted.
+    // The kernel of a listed op reads the policies already, so a row adds kernels only for unlisted overloads.
     for (const std::string& name : overloads_of(key)) {
       for (DeviceIndex index = 0; index < devices().size(); ++index) {
         const Device& device = devices()[index];

@@ -1,4 +1,4 @@
-// The registry of polycast's kernels. Library objects own the kernels, so that uninstalling restores PyTorch's.
+// The registry of polycast's kernels. Library objects own the kernels, so uninstalling restores the earlier ones.
 #pragma once
 
 #include <c10/util/Exception.h>

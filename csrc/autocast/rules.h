@@ -47,7 +47,7 @@ struct Rule {
 using DeviceIndex = uint8_t;  // An index into devices().
 
 // Returns the name of a rule in policies: its category, or the dtype that overrides the region's. rule_named returns
-// the rule with a name, and raises ValueError for any other name.
+// the rule with a name, and raises ValueError for an unknown name.
 const std::string& name_of(Category category);
 const std::string& name_of(const Rule& rule);
 Rule rule_named(const std::string& name);
@@ -98,7 +98,7 @@ struct RuleSpec {
 // A row has a RuleSpec for each device for which it has a rule. The row's key is an overload ("aten::pow.Scalar",
 // "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that policy.yaml lists. The narrowest row with a
 // rule applies. A row does not apply to an overload that the row's rule cannot cast, or whose built-in rule is stock.
-// The row "*" does not apply to an op that policy.yaml bans.
+// On a device on which policy.yaml bans an overload, the row "*" does not apply to the overload.
 class Policy {
  public:
   using Row = std::vector<std::optional<RuleSpec>>;
@@ -110,14 +110,14 @@ class Policy {
 
   // Returns the rule of an overload on a device, or nullptr. The first call resolves the rule.
   const RuleSpec* find(Slot slot, DeviceIndex device) const;
-  // Returns the row that has this rule, by the name of the overload.
+  // Returns the row that has this rule, by the name of the overload, or nullptr.
   const Rows::value_type* find_row(const std::string& name, DeviceIndex device) const;
 
   // The registry's count of installations when the policy's kernels were last added.
   mutable std::atomic<uint64_t> added{0};
 
  private:
-  // The index is index_in_table(slot, device). Each call resolves an overload after the spare slots.
+  // The index is index_in_table(slot, device). An overload whose slot is not in the table is resolved at each call.
   mutable std::vector<std::atomic<const RuleSpec*>> resolved_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace polycast {
 
-// Calls a function with each tensor in a value.
+// Calls a function with each defined tensor in a value, which may be a tensor or a list of tensors.
 template <class Visit>
 void visit_tensors(const c10::IValue& value, const Visit& visit) {
   if (value.isTensor()) {
@@ -30,7 +30,7 @@ inline c10::ArrayRef<c10::IValue> last_of(c10::ArrayRef<c10::IValue> values, siz
   return values.slice(values.size() - std::min(count, values.size()));
 }
 
-// Calls a function with each tensor in a value, and replaces the tensor by the result.
+// Calls a function with each defined tensor in a value, and replaces the tensor by the result.
 template <class Replace>
 void replace_tensors(c10::IValue& value, const Replace& replace) {
   if (value.isTensor()) {

@@ -29,7 +29,7 @@ std::string rule_of(const call_recorder::Call& call) {
   return autocast::name_of(rule);
 }
 
-// Observer.take_calls in polycast/debug/observer.py unpacks these fields.
+// Observer._take in polycast/debug/observer.py unpacks these fields.
 py::tuple tuple_of(const call_recorder::Call& call) {
   const py::list casts = list_of(call.casts, [](const call_recorder::Cast& cast) {
     const auto address = reinterpret_cast<intptr_t>(cast.tensor);
@@ -51,8 +51,8 @@ py::tuple tuple_of(const call_recorder::Call& call) {
 }
 
 // Returns the file and line of the innermost frame whose file is in none of these folders, otherwise of the outermost
-// frame. In autograd's thread of a device, which has no Python frames, the result is empty. The function runs no Python
-// code, because an exception would lose the call.
+// frame. In a thread without Python frames, such as autograd's thread of a device, the result is empty. The function
+// runs no Python code, because an exception would lose the call.
 std::string line_outside_of(const std::vector<std::string>& folders) {
   const py::gil_scoped_acquire acquired;
   auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));

@@ -1,4 +1,4 @@
-// The writes of Python kernels, which compute their results out of place, to lists of tensors.
+// The writes to lists of tensors for Python kernels, which compute their results out of place.
 #include "bindings/bindings.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -47,8 +47,8 @@ bool is_expanded(const at::Tensor& tensor) {
   return storage->base().nbytes() < static_cast<size_t>(std::max<int64_t>(tensor.numel(), 2)) * tensor.itemsize();
 }
 
-// Gives expanded tensors memory of their own. Autograd can create expanded gradients, but the strides of a tensor that
-// is wrapped for functionalization do not show the expansion. Writes to the elements of such a gradient would add up.
+// Gives memory of their own to expanded tensors that are wrapped for functionalization. Autograd can create expanded
+// gradients, but the strides of a wrapped gradient do not show the expansion. Writes to its elements would add up.
 void own_memory(const std::vector<at::Tensor>& tensors) {
   for (at::Tensor tensor : tensors) {
     if (is_expanded(tensor)) {

@@ -1,4 +1,4 @@
-// Checks of lists of tensors, which Python calls before it passes the lists to an operator.
+// Checks of lists of tensors, and of the arguments of an operator, for Python.
 #include "bindings/bindings.h"
 
 #include <pybind11/functional.h>
@@ -27,8 +27,7 @@ bool is_plain(const at::Tensor& tensor) {
   return !tensor.key_set().has_any(unusual) && tensor.layout() == at::kStrided && !tensor.is_complex();
 }
 
-// Returns whether the operators support the lists: all tensors are plain and on one device, and the tensors of the
-// first list share no memory.
+// Returns whether the lists have only plain tensors on one device, and the tensors of the first list share no memory.
 bool all_plain(const std::vector<py::list>& lists) {
   std::optional<c10::Device> device;
   multi_tensor::Overlaps overlaps(lists.empty() ? 0 : lists[0].size());
@@ -52,8 +51,8 @@ bool all_plain(const std::vector<py::list>& lists) {
   return !overlaps.any();
 }
 
-// Raises the error that the operator would raise for its lists and scalars. With `names`, it contains the parameter's
-// name.
+// Raises the error, if any, that the operator would raise for its lists and scalars. With `names`, the error for a
+// tensor of a list contains the parameter's name.
 void check_arguments(
     const std::string& op,
     const std::vector<std::vector<at::Tensor>>& lists,

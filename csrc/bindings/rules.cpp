@@ -73,7 +73,7 @@ std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& po
   return keys;
 }
 
-// Returns, for each device, why the row's rule can cast no overload of the key. The reason is "" if it can cast one.
+// Returns, for each device, why the row's rule can cast no overload of the key. A rule that can cast one gets "".
 std::vector<std::string> obstacles(const std::string& key, const std::vector<std::optional<std::string>>& row) {
   const std::vector<std::string> names = autocast::overloads_of(key);
   std::vector<std::string> reasons(row.size());
@@ -140,7 +140,7 @@ GuardPointer guard_of(const py::handle& owner) {
   return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<GuardPointer>();
 }
 
-// Reports a region to the modes of torch.export, like torch.autocast.
+// Reports a region without a policy to the modes of torch.export, like torch.autocast does.
 void tell_modes(const GuardPointer& guard, const py::handle& owner, bool entered) {
   if (!guard->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);

@@ -17,7 +17,7 @@ namespace polycast::call_recorder {
 namespace {
 
 at::Tensor detached(const at::Tensor& tensor) {
-  // A dispatch mode would run the detach in Python. If it raised there, the call would be lost.
+  // A dispatch mode would run the detach in Python. If the mode raised an error, the call would be lost.
   const c10::impl::ExcludeDispatchKeyGuard no_mode(c10::DispatchKey::Python);
   auto* const impl = tensor.unsafeGetTensorImpl();
   return at::Tensor(impl->shallow_copy_and_detach(

@@ -60,7 +60,7 @@ void note_node(ProgramCall& call) {
     call.weight = adds->variable.unsafeGetTensorImpl();
   } else if (
       const std::string name = node->name(); name.size() > 8 && name.compare(name.size() - 8, 8, "Backward") == 0) {
-    call.function = name;  // Names of PyTorch's own nodes end in a digit.
+    call.function = name;  // PyTorch's own nodes have names such as MulBackward0.
   }
 }
 

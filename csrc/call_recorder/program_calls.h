@@ -2,11 +2,11 @@
 //
 // Note [Which calls are the program's?]
 // PyTorch reports each call that goes through its dispatcher, and each call within it. A call is the program's if no
-// other call made it: the code of forward or of an optimizer's step made it, or an autograd node in backward. Calls
-// with wrapped tensors (subclasses, functorch) are not held, but the calls that they make with plain tensors are.
+// other call made it. Such a call comes from code such as forward or an optimizer's step, or from an autograd node.
+// Calls with wrapped tensors (subclasses, functorch) are not held, but calls within them with plain tensors are.
 //
-// A held input shares the memory of the program's tensor, without its autograd graph. Outputs are not held, because
-// later calls hold them as inputs. The address of its memory identifies an output. On request, outputs are copied.
+// A held input shares the memory of the program's tensor, without its autograd graph. Outputs are not held, because the
+// calls that read them hold them as inputs. On request outputs are copied. Until a write, equal keys mean equal values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +26,7 @@
 
 namespace polycast::call_recorder {
 
-// The address of a tensor's memory, and a hash of its dtype and layout. Tensors with equal keys have equal values.
+// The address of a tensor's memory (or of a tensor that is not strided), and a hash of the tensor's dtype and layout.
 using Key = std::pair<uint64_t, uint64_t>;
 
 Key key_of(const at::Tensor& tensor);
@@ -45,17 +45,17 @@ struct Output {
   Key key;
   at::ScalarType dtype;
   bool is_written;       // The output is an argument that the call wrote to.
-  bool is_view = false;  // The output shares the memory of an input.
+  bool is_view = false;  // The output shares the memory of an input, and was not written.
   bool is_finite = true;
   at::Tensor flag;  // The result of is_finite on an accelerator, until any_non_finite reads it.
-  at::Tensor copy;  // Defined if copies were requested, except for views.
+  at::Tensor copy;  // Defined if copies were requested, except for views, wrapped tensors and results of aten::empty.
   // One of these references reserves the address in the key.
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;
 };
 
 // Returns whether a tensor is finite. On an accelerator, returns true without a device sync, and sets `flag` to a
-// tensor with the result.
+// tensor with the result. Returns true for a tensor that the function cannot check, such as a sparse tensor.
 bool is_finite(const at::Tensor& tensor, at::Tensor& flag);
 
 constexpr uint64_t no_node = UINT64_MAX;
@@ -70,7 +70,7 @@ struct ProgramCall {
   uint64_t node;
   std::string function;  // In backward, the node's name if it is of a torch.autograd.Function.
   const void* weight;    // In backward, the weight whose gradient the node accumulates.
-  uint64_t first, last;  // Autocast intercepted the calls [first, last) within this one.
+  uint64_t first, last;  // The calls within this one that autocast intercepted have numbers in [first, last).
   autocast::ScopePointer scope;
   autocast::Region region;
   std::vector<c10::IValue> arguments;
@@ -79,16 +79,16 @@ struct ProgramCall {
 
   // Returns whether an argument is a non-finite number, with which the program requests a non-finite result.
   bool has_non_finite_number() const;
-  // Returns the argument with which a scaler skips an optimizer's step.
+  // Returns the argument with which a scaler skips an optimizer's step, or nullopt.
   std::optional<at::Tensor> found_inf() const;
-  // Repeats the call with other inputs, under a policy that overrides all others, and returns its outputs. With
-  // `is_wide`, autocast is off, and float32 replaces a lower precision dtype among the arguments.
+  // Repeats the call with other inputs and returns its outputs. A policy, if any, overrides all others. With `is_wide`,
+  // autocast is off, and float32 replaces each lower precision dtype among the arguments.
   std::vector<at::Tensor> run(
       const std::vector<at::Tensor>& with, const autocast::PolicyPointer& policy, bool is_wide) const;
 };
 
 // A function that is called before each call that may end a training step. Such a call is either a write to a weight
-// outside of backward and of an optimizer's step, or the scaler's update. Its `found_inf` indicates a skipped step.
+// outside of backward and of an optimizer's step, or a scaler's update, whose `found_inf` indicates a skipped step.
 using OnWrite = std::function<void(const std::optional<at::Tensor>& found_inf)>;
 
 // Starts to hold the program's calls, until the recording stops. `copies` requests copies of their outputs.
@@ -97,7 +97,7 @@ void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, boo
 void pause_holding(bool is_paused);
 void set_step(bool is_step);
 
-// Returns whether the calls from the index `first` on have a non-finite output. Syncs each device once.
+// Returns whether any held call from the index `first` on has a non-finite output. Syncs each device at most once.
 bool any_non_finite(size_t first);
 size_t held_count();
 std::vector<std::shared_ptr<ProgramCall>> held_calls();

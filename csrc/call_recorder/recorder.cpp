@@ -59,7 +59,7 @@ template <class Visit>
 void visit_inputs(const at::RecordFunction& function, const Visit& visit) {
   for (const c10::IValue& value : last_of(function.inputs(), function.num_inputs())) {
     visit_tensors(value, [&](const at::Tensor& tensor) {
-      // The dispatcher wraps a number among the arguments in a tensor.
+      // PyTorch wraps a number in a tensor if the op expects a tensor.
       if (!tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
         visit(tensor);
       }
@@ -92,7 +92,7 @@ struct Frame {
   bool has_recorded = false;   // A call within this one was recorded.
   bool within_kernel = false;  // A device's kernel made the call.
 
-  // Returns whether a device's kernel makes the calls within this one. `taken` is final once the op's kernel runs.
+  // Returns whether a device's kernel makes the calls within this one. call.taken is final once the op's kernel runs.
   bool holds_kernel() const {
     return within_kernel || !(call.taken || composite);
   }
@@ -100,7 +100,7 @@ struct Frame {
 
 // The context of a running call.
 struct Observed final : at::ObserverContext {
-  std::unique_ptr<Running> program_call;  // A call within another call has none.
+  std::unique_ptr<Running> program_call;  // A call that is not held has none.
   std::unique_ptr<Frame> frame;
 };
 
@@ -152,7 +152,7 @@ bool has_begun(autocast::Slot slot) {
 }
 
 // Stores the rule that polycast's kernel applies. If PyTorch did not report the kernel's call, the innermost call is of
-// another overload.
+// another overload and stays unchanged.
 void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   if (!has_begun(slot)) {
     return;
@@ -178,7 +178,7 @@ void follow(const at::RecordFunction& function, const std::string& op) {
   }
 }
 
-// Returns whether a compiler only traces the calls of this thread.
+// Returns whether a mode, such as a compiler's, only traces the calls of this thread.
 bool only_traces() {
   using Mode = c10::impl::TorchDispatchModeKey;
   const auto is_on = [](Mode mode) { return c10::impl::TorchDispatchModeTLS::get_mode(mode).has_value(); };

@@ -3,9 +3,9 @@
 // Note [Which calls are recorded?]
 // PyTorch reports each call that goes through its dispatcher, and each call within it. We record only the calls that
 // autocast intercepts: the autocast key of their tensors is on. An autocast kernel calls the same operator again with
-// that key off. This second call, the redispatch, shows the dtypes in which the op computes. A composite operator whose
-// parts are recorded is recorded itself only if it is redispatched. Within a device's own kernel, only calls with an
-// autocast kernel are recorded, because the others are details of that kernel.
+// that key off. This second call, the redispatch, shows the dtypes in which the op computes. A composite operator, or
+// one with an autocast kernel, is recorded in addition to its parts only if it is redispatched. Within a device's own
+// kernel, only calls with an autocast kernel are recorded, because the others are details of that kernel.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -49,7 +49,7 @@ struct Call {
 // Starts to record the calls of this thread, and of the threads in which PyTorch runs its backward. One recording runs
 // at a time, and any thread may stop it. The error of a second recording contains the `recorder` of the first.
 // `source`, if any, returns the line of a new call. It must not throw: PyTorch swallows the exceptions of a recorder,
-// and the call would be lost. After `limit` calls, no more are recorded until take() returns them.
+// and the call would be lost. After `limit` calls, no more are recorded until take(), except within a running call.
 void start(std::string recorder, std::function<std::string()> source, size_t limit);
 void stop();
 

@@ -33,8 +33,8 @@ bool is_shared_by_default(at::ScalarType to, const at::Tensor& tensor, c10::Devi
   return tensor.requires_grad() && tensor.scalar_type() == at::kFloat && to == at::autocast::get_autocast_dtype(device);
 }
 
-// A stored cast is a normal tensor, also in inference mode: an inference tensor counts no versions and cannot be saved
-// for backward. Functional tensors are the exception, because normal ones can have no view in inference mode.
+// A stored cast is a normal tensor, because an inference tensor counts no versions and cannot be saved for backward. In
+// inference mode, casts of functional tensors are the exception: PyTorch cannot make a view of a normal one there.
 Mode mode_of_cast(const at::Tensor& tensor) {
   if (c10::InferenceMode::is_enabled()) {
     return tensor.key_set().has(c10::DispatchKey::Functionalize) ? Mode::inference : Mode::plain;
@@ -52,8 +52,8 @@ bool is_recorded(c10::DeviceType device) {
   return probe != nullptr && (*probe)();
 }
 
-// Returns whether a transform, a tracer or a compiler is active. Casts are not shared between the code inside and the
-// code outside.
+// Returns whether a transform, a tracer or a compiler is active. While one is active, casts are neither reused nor
+// stored.
 bool is_traced() {
   using Modes = c10::impl::TorchDispatchModeTLS;
   using Key = c10::impl::TorchDispatchModeKey;
@@ -104,7 +104,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   const Mode mode = mode_of_cast(tensor);
   const bool shared = is_shared_by_default(to, tensor, device);
-  // A user's dispatch mode must see the same casts as with stock PyTorch, so kept casts are not used in it.
+  // A user's dispatch mode must see the casts of stock PyTorch, so kept casts are neither used nor created under it.
   const bool may_be_kept = mode != Mode::history && !kept_casts().empty() &&
                            !c10::impl::TorchDispatchModeTLS::any_modes_set() && !is_recorded(device);
   if (!(shared || may_be_kept) || !at::autocast::is_autocast_cache_enabled() ||
@@ -127,7 +127,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 }
 
 KeptCasts& kept_casts() {
-  // The casts are never destroyed, because the device's runtime may shut down before static objects are destroyed.
+  // The table is never destroyed, because the device's runtime may shut down before static objects are destroyed.
   static auto* const casts = new KeptCasts;
   return *casts;
 }

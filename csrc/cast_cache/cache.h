@@ -1,12 +1,12 @@
 // The interface of the cast cache, and the rule for reusing casts.
 //
 // Note [Which casts are shared?]
-// By default a region shares the casts that PyTorch shares: the cast of a float32 leaf that requires grad to the lower
-// precision of its device. Sharing more is not safe by default:
-// - A shared cast with autograd history accumulates the gradients of all of its uses in its own dtype, which changes
-//   the bits of the gradient.
+// By default a region shares only casts that PyTorch shares as well: casts to the device's lower precision, of float32
+// leaves that require grad. Sharing more is not safe by default, so users request it with `polycast.cast_cache.keep`:
+// - A shared cast with autograd history accumulates the gradients of all of its uses in its own dtype. This changes the
+//   bits of the gradient.
 // - NumPy, DLPack, `.data`, a collective or a recorded graph can refill a buffer without a new version. A shared cast
-//   would have the old values. Users share more casts with `polycast.cast_cache.keep`.
+//   would have the old values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 
 KeptCasts& kept_casts();
 
-// Sets whether casts are reused on a device type, which policy.yaml states for the installed device.
+// Sets whether casts are reused on a device type. policy.yaml has this setting (`cache`) for the installed device.
 void allow(c10::DeviceType device, bool allowed);
 
 // A function that returns whether the current thread records the device's work as a graph, to replay it later. During a

@@ -14,7 +14,7 @@ namespace polycast::cast_cache {
 
 class KeptCasts {
  public:
-  // Returns whether no tensor is kept.
+  // Returns whether the casts of no tensor are kept.
   bool empty() const {
     return size_.load(std::memory_order_relaxed) == 0;
   }
@@ -24,8 +24,8 @@ class KeptCasts {
   // Drops the casts of the tensor at an address. With `release`, later casts of the tensor are not kept either.
   void forget(const void* address, bool release);
 
-  // The result of a lookup. If there is no cast, `cast` is undefined, and `missing` is the snapshot of a kept tensor
-  // for the new entry. The snapshot precedes the new cast, because another thread may write in between.
+  // The result of a lookup. If no cast is found, `cast` is undefined. If the tensor's casts are kept, `missing` is then
+  // a snapshot of the tensor for a new entry. It precedes the new cast, because another thread may write in between.
   struct Found {
     std::optional<TensorSnapshot> missing;
     at::Tensor cast;

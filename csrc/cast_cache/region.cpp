@@ -13,14 +13,14 @@ namespace polycast::cast_cache {
 
 namespace {
 
-// Makes PyTorch's cache own these casts. Returns false if PyTorch would not cache the leaf.
+// Makes PyTorch's cache own these casts. Returns false if PyTorch would not cache a cast of the leaf.
 bool hand_over(c10::intrusive_ptr<RegionCasts> casts) {
   const c10::InferenceMode normal(false);  // Newer releases of PyTorch cache nothing in inference mode.
   const at::AutoDispatchBelowADInplaceOrView plain;
   const at::DisableRecordFunctionGuard unseen;  // The user did not request this cast, so profilers do not show it.
   const c10::impl::ExcludeDispatchKeyGuard no_mode(
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
-  // PyTorch caches leaves that require grad. Each thread has its own leaf, because each has its own casts.
+  // PyTorch caches casts of leaves that require grad. Each thread has its own leaf, because it has its own casts.
   thread_local const at::Tensor leaf = at::empty({0}, at::kFloat).set_requires_grad(true);
   const at::ScalarType to = at::autocast::get_autocast_dtype(at::kCPU);
   if (to == leaf.scalar_type()) {

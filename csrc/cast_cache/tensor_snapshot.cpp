@@ -27,13 +27,13 @@ const at::FunctionalTensorWrapper* wrapper_of(const at::Tensor& tensor) {
              : nullptr;
 }
 
-// Returns the tensor that has the values: the tensor itself, or the one that a functional tensor wraps.
+// Returns the tensor that has the values: the tensor itself, or the tensor that a functional tensor wraps.
 const at::Tensor& inner(const at::Tensor& tensor) {
   const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
   return wrapper == nullptr ? tensor : wrapper->value();
 }
 
-// Returns the number of writes to a functional tensor's storage, through any alias.
+// Returns the number of writes to a functional tensor's storage through any alias, or 0 for any other tensor.
 uint64_t mutations_of(const at::Tensor& tensor) {
   const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
   return wrapper == nullptr ? 0 : wrapper->mutation_counter();
@@ -43,12 +43,12 @@ uint64_t mutations_of(const at::Tensor& tensor) {
 // `weight.data += delta` writes through a temporary tensor with a version counter of its own, and then assigns that
 // tensor to weight.data. Afterwards the weight has the same storage and the same version as before.
 //
-// We therefore attach a mark to the weight, as its BackendMeta. An assignment to `.data` clones the BackendMeta of the
-// assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
+// We therefore attach a mark to a weight whose casts are kept, as its BackendMeta. An assignment to `.data` clones the
+// BackendMeta of the assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
 //
-// A tensor that already has a BackendMeta, from its backend, is not marked. An assigned tensor without a mark, as in
-// `weight.data = torch.ones(2, 2)`, removes the weight's mark. The cache therefore marks the weight again before each
-// cast.
+// A tensor that already has a BackendMeta, from its backend, is not marked. The assignment of a tensor without a mark,
+// such as `weight.data = torch.ones(2, 2)`, removes the weight's mark. The cache therefore marks the weight again
+// before each new cast.
 struct DataAssignmentMark final : c10::BackendMeta {
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& /*self*/) const override {
     return c10::make_intrusive<DataAssignmentMark>();
@@ -101,7 +101,7 @@ const char* obstacle(const at::Tensor& tensor) {
   if (tensor.is_inference()) {
     return "is an inference tensor, which has no version counter; create it outside of torch.inference_mode()";
   }
-  // Each view of a tensor is a new tensor, so its cast would never be found again.
+  // Each view or result of an op is a new tensor, so a cast of it would never be found again.
   const torch::autograd::AutogradMeta* const meta = torch::autograd::impl::get_autograd_meta(tensor);
   if (meta != nullptr && (meta->grad_fn_ || meta->is_view_ || meta->fw_grad_)) {
     return "is a view, a dual tensor or the result of an op; replace it with a detached clone";

@@ -33,12 +33,12 @@ class TensorSnapshot {
   at::DimVector strides_;
 };
 
-// Marks a tensor, so that a snapshot notices every assignment to the tensor's `.data`, including `weight.data +=
-// delta`. See Note [How are assignments to .data noticed?]. This writes the tensor's metadata.
+// Marks a tensor without a BackendMeta, so that a snapshot notices every assignment to the tensor's `.data`. This
+// writes the tensor's metadata. See Note [How are assignments to .data noticed?].
 void mark(const at::Tensor& tensor);
 
-// Returns whether a tensor is strided, has a storage and concrete sizes, and is not a subclass. Of the wrappers, only
-// the one of functionalization is plain.
+// Returns whether a tensor is strided, has a storage and concrete sizes, and is not quantized, conjugated, negated or a
+// subclass. Of the wrappers, only functionalization's is plain.
 bool is_plain(const at::Tensor& tensor);
 
 // Returns why no cast of a tensor is reused, or null. The text continues a sentence whose subject is the tensor.

@@ -2,7 +2,7 @@
 //
 // Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization (2014); Ilya Loshchilov, Frank Hutter:
 // Decoupled weight decay regularization (2017); Sashank J. Reddi and others: On the convergence of Adam and beyond
-// (2018) for amsgrad. The operations are in the order of torch.optim.
+// (2018) for amsgrad. The operations follow torch.optim, but the constants include the bias corrections.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -11,7 +11,7 @@
 
 namespace polycast::optim {
 
-// The numbers among the arguments of adam_step_.
+// The arguments of adam_step_ that determine the constants.
 struct AdamOptions {
   double lr;
   double beta1;
@@ -39,8 +39,8 @@ inline double bias_correction(double beta, double step) {
   return -std::expm1(step * std::log(beta));
 }
 
-// Returns the constants, including both bias corrections. `step` includes this step. step_size and eps are multiplied
-// by the square root of the second correction, so that no element is divided by it.
+// Returns the constants, including both bias corrections. `step` counts this step. step_size and eps are multiplied
+// by the square root of the second correction, so that no element is divided by this root.
 template <class Math>
 AdamConstants<Math> adam_constants(const AdamOptions& options, double step) {
   const double correction = std::sqrt(bias_correction(options.beta2, step));

@@ -47,7 +47,7 @@ double advance(const at::Tensor& step) {
   return step.scalar_type() == at::kFloat ? ++*step.mutable_data_ptr<float>() : ++*step.mutable_data_ptr<double>();
 }
 
-// Returns the constants of each tensor. Most tensors have the step of the previous tensor, and copy its constants.
+// Returns the constants of each tensor. A tensor with the step of the previous tensor gets a copy of its constants.
 template <class Math>
 std::vector<AdamConstants<Math>> constants_of(const AdamOptions& options, const std::vector<double>& steps) {
   std::vector<AdamConstants<Math>> result;

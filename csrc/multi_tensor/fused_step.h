@@ -45,8 +45,8 @@ void dispatch_bools(const Use& use, Flags... flags) {
   }
 }
 
-// Checks all arguments. Calls run(items) with the items of the algorithm's streams, which are the first lists, unless
-// the step is skipped. found_inf is on the CPU, so a skipped step raises no version.
+// Checks all arguments. Unless the step is skipped, calls run(items) with the items of the first lists, one list for
+// each stream of the algorithm. found_inf is on the CPU, so a skipped step raises no version.
 template <class Algorithm, class Run>
 void fused_step(const char* op, std::vector<at::TensorList> lists, const StepScalars& scalars, const Run& run) {
   const multi_tensor::Call call{

@@ -1,5 +1,5 @@
-// Conversions of blocks between float16 and float32, with instructions of the CPU. In code for any CPU, the compiler
-// does not use these instructions, and c10::Half converts with integer arithmetic, at half the speed.
+// Conversions of blocks between float16 and float32, by instructions of the CPU if PyTorch uses AVX2 or AVX-512. In
+// code that must run on any CPU, c10::Half converts with integer arithmetic instead, at half the speed.
 #pragma once
 
 #include <c10/util/Half.h>

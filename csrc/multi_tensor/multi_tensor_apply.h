@@ -1,9 +1,9 @@
-// The loop over the elements of lists of tensors on the CPU, for any algorithm. Each thread processes the same number
-// of elements, block by block.
+// The loop over the elements of lists of tensors on the CPU, for any algorithm. Each thread processes about the same
+// number of elements, block by block.
 //
 // If a tensor has the dtype of the arithmetic, the algorithm works on its blocks in place. A block of another dtype is
 // converted into a buffer that fits into the L1 cache, and back if the algorithm writes it. Each algorithm is therefore
-// compiled only for float and double, and supports every dtype of parameter, gradient and state.
+// compiled only for float and double, and supports every dtype of is_real for parameters, gradients and state.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -80,8 +80,8 @@ template <class Visit>
   }
 }
 
-// Prefetches the next block during the computation of this one, stream after stream. Memory delivers consecutive bytes
-// of one stream faster than alternating bytes of all streams.
+// Prefetches the next block before the computation of the current block, stream after stream. Memory delivers
+// consecutive bytes of one stream faster than alternating bytes of all streams.
 template <size_t n>
 [[gnu::always_inline]] inline void prefetch_block(const Item<n>& item, int64_t offset, int64_t count) {
   for (size_t stream = 0; stream < n; ++stream) {
@@ -118,7 +118,7 @@ template <class Math, class Algorithm, size_t n>
   }
 }
 
-// A loop over the elements [begin, end) of all items, numbered consecutively. `ends` has the end of each item.
+// A loop over the elements [begin, end). The elements of all items are numbered consecutively, and `ends` has the ends.
 template <class Math, class Algorithm, size_t n>
 struct ApplyRange {
   const Algorithm& algorithm;
@@ -148,7 +148,7 @@ struct ApplyRange {
   }
 };
 
-// Runs algorithm(array of n streams of Math, number of elements, item) over all items.
+// Runs algorithm(array of n streams of Math, number of elements, item) for each block of all items.
 template <class Math, class Algorithm, size_t n>
 void multi_tensor_apply(const Algorithm& algorithm, const std::vector<Item<n>>& items) {
   std::vector<int64_t> ends;

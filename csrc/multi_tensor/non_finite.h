@@ -1,4 +1,4 @@
-// The check of blocks for non-finite elements, and the flags of the tensors that have one.
+// The check of blocks for non-finite elements, and a flag for each tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace polycast::scale {
 
-// Returns whether an element is infinite or NaN, which means that all bits of its exponent are one.
+// Returns whether any element is infinite or NaN: all bits of its exponent are one. `exponent` has these bits.
 template <class Bits, class Math>
 [[gnu::always_inline]] inline bool any_exponent(const Math* values, int64_t count, Bits exponent) {
   Bits found = 0;

@@ -1,5 +1,5 @@
-// The operator norm on the CPU: one pass for the check and for the norm types 1, 2 and infinity. Sums are in float64,
-// in which a sum of squares of float32 numbers cannot overflow.
+// The operator norm on the CPU: one pass checks the elements and computes the norm types 1, 2 and infinity. Other types
+// may need a second pass. Sums are in float64, in which a sum of squares of float32 numbers cannot overflow.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
@@ -18,7 +18,7 @@ namespace {
 using multi_tensor::Item;
 using multi_tensor::TensorLists;
 
-// The number of independent results of a block, which the compiler can put into registers.
+// The number of independent results of a block. The compiler can put these results into registers.
 constexpr int64_t lanes = 16;
 
 // Combines each element with one of the results.
@@ -57,7 +57,7 @@ struct Sum {
 template <class Term>
 Sum(Term) -> Sum<Term>;
 
-// The largest absolute value. It ignores NaNs, because the caller checks for them.
+// A reduction to the largest absolute value. It ignores NaNs, because the caller checks for NaNs.
 struct Largest {
   template <class Math>
   [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
@@ -137,7 +137,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(
   NonFiniteFlags flags(tensors.size());
   const double divisor = grad_scale.has_value() ? grad_scale->item<double>() : 1;
   const double norm = norm_of(norm_type, flags, items) / divisor;
-  // A norm that overflows float32 becomes infinite, even if the gradients are finite.
+  // A float32 norm that overflows becomes infinite, even if the gradients are finite.
   const at::Tensor result = items.has_double() ? at::scalar_tensor(norm, at::kDouble)
                                                : at::scalar_tensor(static_cast<float>(norm), at::kFloat);
   return {result, flags.found_inf(), flags.non_finite()};

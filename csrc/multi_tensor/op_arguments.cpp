@@ -172,8 +172,8 @@ void check_list(const Call& call, size_t list, const Names& names) {
     }
   };
   const auto count = static_cast<int64_t>(tensors.size());
-  // `names`, and the sizes of tensor subclasses, may run Python. Other threads would wait for the GIL, which this
-  // thread may hold while it waits for them.
+  // `names` and a read of the sizes of a tensor subclass may run Python. Other threads would then wait for the GIL,
+  // which this thread may hold while it waits for these threads.
   if (count == 0 || names || is_of_python(models[0])) {
     check_range(0, count);
   } else {

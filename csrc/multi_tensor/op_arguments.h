@@ -1,5 +1,4 @@
-// The arguments of the operators over lists of tensors, and the check of these arguments. The kernels of all devices
-// call the check before they write.
+// The arguments of the operators, and their check. The kernels of all devices check the arguments before they write.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +13,7 @@ namespace polycast::multi_tensor {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// The way in which an operator uses a list. A counter list has numbers that each step increments.
+// The way in which an operator uses a list. A counter list counts the steps that were not skipped.
 enum class Use { read, written, counter };
 
 struct ListArgument {
@@ -49,14 +48,15 @@ struct Call {
 // A function that returns the name of the parameter at an index of the lists, for errors.
 using Names = std::function<std::string(size_t)>;
 
-// Checks the lengths of the lists, and the scalars. If the lists are empty, the scalars may be on any devices.
+// Checks the lengths of the lists, and the scalars. If the first list is empty, the scalars may be on any devices.
 void check_scalars(const Call& call);
-// Checks the tensors of one list, which must have the device and the sizes of the first list.
+// Checks the tensors of one list. Each tensor must be on the device of the first list. A counter must have one element,
+// and any other tensor must have the sizes of the first list's tensor at the same index.
 void check_list(const Call& call, size_t list, const Names& names = {});
 void check(const Call& call, const Names& names = {});
 void check_norm_type(double norm_type);
 
-// Raises the versions of all tensors of the written lists.
+// Raises the versions of all tensors of the written lists and the counter lists.
 void raise_versions(const Call& call);
 
 }  // namespace polycast::multi_tensor

@@ -58,7 +58,7 @@ at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Te
   multi_tensor::check(call);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   NonFiniteFlags flags(grads.size());
-  // Gradients that may share memory are processed one after the other, like in PyTorch.
+  // If gradients may share memory, all gradients are processed one after the other. PyTorch does the same.
   const size_t step = multi_tensor::may_overlap(grads) ? 1 : std::max<size_t>(grads.size(), 1);
   for (size_t first = 0; first < grads.size(); first += step) {
     const TensorLists<1> items({call.expected, {grads.slice(first, step)}, call.scalars});

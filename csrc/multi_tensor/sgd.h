@@ -8,7 +8,7 @@
 
 namespace polycast::optim {
 
-// The constants of one tensor in a step.
+// The constants of a step.
 template <class Math>
 struct SgdConstants {
   Math lr;

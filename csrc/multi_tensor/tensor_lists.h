@@ -1,4 +1,4 @@
-// Lists of tensors for multi_tensor_apply: pointers to elements that have one order in memory.
+// Lists of tensors for multi_tensor_apply: pointers to elements that have the same order in memory in each list.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,29 +16,29 @@
 
 namespace polycast::multi_tensor {
 
-// Returns whether two tensors have the same layout, device and sizes, and are contiguous. Most pairs are plain and need
-// no further check.
+// Returns whether a tensor has the dispatch keys and the sizes of a model, is contiguous, and has a supported dtype.
+// Most pairs are plain and need no further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
          is_real(tensor.scalar_type());
 }
 
-// Returns whether a write to a tensor copies its memory first, which PyTorch does not support in several threads.
+// Returns whether a write to a tensor first copies its memory. PyTorch does not support this copy in several threads.
 inline bool is_copied_on_write(const at::Tensor& tensor) {
   return c10::impl::cow::is_cow_data_ptr(tensor.storage().data_ptr());
 }
 
-// The number of elements that are copied at a time if the tensors of an item have different layouts.
+// The largest number of elements that are copied at a time if the tensors of an item have different layouts.
 constexpr int64_t copied_limit = int64_t{1} << 18;
 
-// The items of the first n lists of a call. Items with float64 arithmetic, which the dtype of the first list
-// determines, are separate from items with float32. An item whose tensors differ in layout runs on its own, on copies
-// of its parts.
+// The items of the first n lists of a call. An item has float64 arithmetic if its tensor in the first list is float64,
+// otherwise float32 arithmetic. Both kinds of items are separate. An item whose tensors have gaps or different layouts
+// runs on its own, in parts and on copies.
 template <size_t n>
 class TensorLists {
  public:
-  // Checks all arguments of the call. If all tensors are plain and none is float64, one pass checks them and makes the
-  // items.
+  // Checks all arguments of the call. If all tensors of the first n lists are plain, and the first list has no float64
+  // tensor, one pass checks these tensors and makes the items.
   explicit TensorLists(const Call& call) {
     std::copy_n(call.lists.begin(), n, lists_.begin());
     for (size_t list = 0; list < n; ++list) {
@@ -85,7 +85,7 @@ class TensorLists {
     return tensors;
   }
 
-  // Fills the item with the tensors at an index. Returns whether all of them have memory.
+  // Fills the item with the tensors at an index. Returns false if a tensor with elements has no memory.
   template <class TensorAt>
   bool fill(Item<n>& item, size_t index, const TensorAt& tensor_at) const {
     item.numel = tensor_at(0).numel();
@@ -119,7 +119,7 @@ class TensorLists {
     return regular;
   }
 
-  // Adds the item at an index. Returns false if the item needs float64 arithmetic or copies.
+  // Adds the item at an index. Returns false if the item needs further checks, copies or float64 arithmetic.
   bool add(const at::Tensor& first, size_t index) {
     const at::Tensor& model = lists_[0][index];
     if (model.key_set() != first.key_set()) {
@@ -150,7 +150,7 @@ class TensorLists {
     }
   }
 
-  // Splits along the dimension that is outermost in memory, so that dense tensors remain dense.
+  // Splits a large item along the first tensor's outermost dimension in memory, so that dense tensors remain dense.
   template <class Float, class Double>
   void apply_on_copies(const Float& in_float, const Double& in_double, const Tensors& tensors, size_t index) const {
     const at::Tensor& first = tensors[0];
@@ -195,7 +195,7 @@ class TensorLists {
   std::array<bool, n> written_;
   std::vector<Item<n>> in_float_;
   std::vector<Item<n>> in_double_;
-  std::vector<size_t> apart_;  // The tensors of these items differ in layout.
+  std::vector<size_t> apart_;  // The tensors of these items have gaps or different layouts.
 };
 
 }  // namespace polycast::multi_tensor

@@ -7,7 +7,7 @@ from polycast.cli import commands
 
 
 def main() -> int:
-    """Run the command line. A closed pipe ends the process without a traceback."""
+    """Run the command line, and return its exit status. A closed pipe ends the process without a traceback."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return commands.main()

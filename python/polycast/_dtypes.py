@@ -16,7 +16,7 @@ NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in
 
 
 def dtype_named(text: str) -> str | None:
-    """Return PyTorch's name of the floating-point dtype that a string spells, or None.
+    """Return PyTorch's name of the dtype of ``SPELLINGS`` that a string spells, or None.
 
     Example:
         >>> from polycast._dtypes import dtype_named
@@ -27,7 +27,7 @@ def dtype_named(text: str) -> str | None:
 
 
 def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
-    """Convert a dtype or its name to a ``torch.dtype``. Any dtype of PyTorch is accepted, such as torch.int8.
+    """Convert a dtype or its name to a ``torch.dtype``. Any dtype of PyTorch is accepted, such as ``torch.int8``.
 
     Args:
         value: A ``torch.dtype``, or a string: PyTorch's name, with or without "torch.", or a short form such as "bf16".

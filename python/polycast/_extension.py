@@ -1,4 +1,4 @@
-"""The names of the compiled module polycast._C. Other modules import them from here; _C.pyi has their signatures."""
+"""The names of the compiled module ``polycast._C``, for all other modules. ``_C.pyi`` has their signatures."""
 
 import json
 import sys

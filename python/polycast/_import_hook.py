@@ -29,7 +29,7 @@ class ImportHook(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of the other finders. Its loader calls the function after it has run the module."""
+        """Return another finder's spec of a module that we wait for. The spec's loader also calls the function."""
         if name not in self._names:
             return None
         others = (getattr(finder, "find_spec", None) for finder in list(sys.meta_path) if finder is not self)

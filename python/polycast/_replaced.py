@@ -8,7 +8,7 @@ Undo: TypeAlias = list[Callable[[], object]]
 
 
 def replace(owner: Any, name: str, value: object, undo: Undo) -> None:
-    """Replace an attribute, and add a function to ``undo`` that restores it if the value is still the new one."""
+    """Replace an attribute. Add a function to ``undo`` that restores it, unless its value has changed since."""
     original = vars(owner)[name]
 
     def restore() -> None:

@@ -21,12 +21,12 @@ Result = list[Tensor] | str  # a call returns tensors, or raises an error with t
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of the message of an error, without the punctuation at its end."""
+    """Return the first line of an error's message, without periods, colons and spaces at the end of the line."""
     return str(error).strip().partition("\n")[0].rstrip(".: ")
 
 
 def outcome(call: Callable[[], Any]) -> Result:
-    """Return the tensors that a call returns, copied to the CPU, or the first line of its RuntimeError."""
+    """Return the tensors that a call returns, on the CPU, or the first line of the message of its RuntimeError."""
     try:
         with torch.no_grad():
             return [tensor.cpu() for tensor in flatten(call())]
@@ -35,7 +35,7 @@ def outcome(call: Callable[[], Any]) -> Result:
 
 
 def same(ours: Result, theirs: Result) -> bool:
-    """Return whether two results have the same error, or the same dtypes, shapes and bits."""
+    """Return whether two results have the same error message, or the same dtypes, shapes and bits."""
     if isinstance(ours, str) or isinstance(theirs, str) or len(ours) != len(theirs):
         return ours == theirs
     return all(map(same_bits, ours, theirs))

@@ -1,7 +1,7 @@
 """The cast cache, which reuses the casts of weights inside an autocast region and, on request, in later regions.
 
-By default the cache reuses the same casts as PyTorch's: casts of float32 leaves that require grad, until the outermost
-region ends. A weight that changes is cast again. Casts that you :func:`keep` outlive regions.
+By default, like PyTorch's cache, it reuses the lower-precision casts of float32 leaves that require grad, until
+the outermost region ends. A weight that changes is cast again. Casts that you :func:`keep` outlive regions.
 
     >>> import torch, polycast
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
@@ -43,13 +43,13 @@ _FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
 
 @disabled
 def keep(module: nn.Module) -> Handle:
-    """Keep the casts of a module's parameters and buffers across regions, until a tensor changes or is deleted.
+    """Keep the casts of a module's parameters and buffers across regions. A tensor that changes is cast again.
 
     ``with polycast.cast_cache.keep(model)`` releases the casts at the end of the block.
 
     Limits: polycast does not notice writes that bypass a tensor's version counter. Call :func:`release` before a write:
 
-    - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a buffer or a raw pointer, or by
+    - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a raw buffer or pointer, or by
       another process that shares the memory;
     - by a kernel that does not increment the version: your own (Triton, an extension), or a fused kernel of PyTorch
       that you call yourself, such as ``torch._fused_adamw_``;
@@ -58,22 +58,22 @@ def keep(module: nn.Module) -> Handle:
     - under ``torch.autograd._unsafe_preserve_version_counter``.
 
     polycast notices all other writes: in-place operations, steps of a ``torch.optim.Optimizer``, ``load_state_dict``,
-    ``set_``, an assignment to ``.data`` (also ``w.data += 1``), and a change of dtype.
+    ``set_``, an assignment to ``.data`` (including ``w.data += 1``), and a change of dtype.
 
-    All threads share kept casts, so a model that many threads run is cast once. Casts with autograd history are never
-    kept, but a region may reuse them. ``torch.utils.swap_tensors`` raises for a tensor whose casts are kept.
+    All threads share the kept casts of a device stream. Casts with autograd history are never kept, but a region may
+    reuse them. ``torch.utils.swap_tensors`` raises for a tensor whose casts are kept.
 
     Args:
         module: The module with the floating-point parameters and buffers, which may be in its submodules. The casts of
             a tensor that replaces a parameter later are not kept.
 
     Returns:
-        A handle: its ``remove()``, or the end of its ``with`` block, releases the casts that this call added.
+        A handle: its ``remove()``, or the end of its ``with`` block, releases the tensors that this call added.
 
     Raises:
-        ValueError: If FSDP manages the module or a part of it, or if changes can be noticed in none of its tensors.
-            Changes cannot be noticed in DTensors and other subclasses, inference tensors, views and results of ops. If
-            only some tensors are of these kinds, the call ignores them, and a warning lists them.
+        ValueError: If FSDP manages the module or a part of it, or if its floating-point tensors are all of these kinds:
+            subclasses such as DTensor, non-strided, inference and dual tensors, views, results of ops, and outputs of
+            CUDA graphs. If only some are, the call ignores them, and a warning lists up to eight of them.
         TypeError: If the argument is not a module.
 
     Example:
@@ -119,7 +119,7 @@ def keep(module: nn.Module) -> Handle:
 
 
 def release(module: nn.Module) -> None:
-    """Undo :func:`keep` and free the casts. Tensors without kept casts are ignored.
+    """Undo :func:`keep` for a module and free its kept casts. Tensors without kept casts are ignored.
 
     Args:
         module: The module whose kept casts are freed, including the casts of its submodules' tensors.
@@ -174,7 +174,7 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
 
 @disabled
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Free the casts of an optimizer's parameters after its step.
+    """Free the casts of regions, and the kept casts of an optimizer's parameters, after the optimizer's step.
 
     Fused and compiled steps do not increment versions. FSDP does not either: it gathers new values into other tensors.
     """
@@ -186,7 +186,7 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
 
 
 def follow_steps(module: ModuleType, undo: Undo) -> None:
-    """Register a hook that frees casts of parameters after each step. Free all casts now: steps may have run before."""
+    """Register a hook that frees casts after each step. Free all kept casts now, because steps may have run before."""
     _extension.clear_casts()
     hooks: dict[Any, Any] = module._global_optimizer_post_hooks
     undo.append(lambda: hooks.pop(__name__, None))
@@ -197,6 +197,6 @@ def follow_steps(module: ModuleType, undo: Undo) -> None:
 # This maps the addresses of tensors with kept casts to weak references, whose callbacks free a deleted tensor's casts.
 _kept: dict[int, weakref.ref[Tensor]] = {}
 for _kind in devices.device_types():
-    # A device that can record work as a graph, such as cuda, has this function in its module.
+    # The module of a device type that can record work as a graph, such as torch.cuda, has this function.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
         _extension.set_recording_probe(_kind, _probe)

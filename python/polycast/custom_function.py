@@ -1,4 +1,4 @@
-"""Decorators for custom autograd functions under autocast: custom_fwd and custom_bwd."""
+"""Decorators for custom autograd functions under autocast: ``custom_fwd`` and ``custom_bwd``."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -44,15 +44,15 @@ def custom_fwd(
 
     Args:
         fwd: The function to decorate. Omit it to write ``@custom_fwd(...)`` with arguments.
-        device_type: The device whose autocast state is stored. The default is the device of the input tensors; an
-            accelerator takes precedence over the CPU.
+        device_type: The device whose autocast state is stored. The default is the device type of the
+            first input tensor that is on neither the CPU nor the meta device, otherwise the CPU.
         cast_inputs: The dtype, or its name ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
             are cast in an enabled region. Forward and backward then run with autocast disabled. With None, the
             inputs and the autocast state do not change. Pass the same dtype to ``setup_context``, so that it saves the
-            cast inputs. As in PyTorch, second derivatives treat a saved input that was cast as a constant.
+            cast inputs. As in PyTorch, second derivatives treat the cast copy of a saved input as a constant.
 
     Raises:
-        TypeError: If the decorated object is not callable, or ``cast_inputs`` is not a floating-point dtype.
+        TypeError: If an argument or the decorated object has another type, or ``cast_inputs`` is not floating-point.
         ValueError: If PyTorch has no such device or no such dtype.
 
     Example:

@@ -1,4 +1,4 @@
-"""The differences between devices. Only this file, the folder xla/ and policy.yaml distinguish devices by name.
+"""The differences between devices. Only this file, the folder xla/ and ``policy.yaml`` distinguish devices by name.
 
 A *device*, such as "cuda" or "xla_gpu", has rules in policy.yaml. A *device type* is PyTorch's ``tensor.device.type``.
 """
@@ -20,7 +20,7 @@ PRIVATEUSE1 = "privateuse1"  # out-of-tree backends that policy.yaml does not li
 # These devices are out-of-tree backends with the key of PrivateUse1. A process can load only one of them.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 _TYPES = {name: device.dispatch_key.removeprefix("Autocast").lower() for name, device in DEVICES.items()}
-# The kernels of these device types are installed after the import of a package, which is the key.
+# Each key is a package. After its import, the kernels of the device type are installed.
 _XLA_PACKAGE = "torch_xla"
 LATE = {_XLA_PACKAGE: XLA_TYPE}
 # These modules have a class CheckpointFunction, which reruns a forward in backward.
@@ -28,10 +28,10 @@ CHECKPOINTS = ("torch.utils.checkpoint", "torch_xla.utils.checkpoint")
 
 
 class DeviceType:
-    """A device type with a module in PyTorch, such as torch.xpu. Subclasses are for types with other properties."""
+    """A device type of PyTorch, such as "xpu". Subclasses are for types with other properties."""
 
     # Whether steps are skipped without a sync, by our kernels or PyTorch's fused ones. In torch 2.9 the fused kernels
-    # of MPS ignore found_inf and grad_scale, and XPU's compute in float64, which some XPUs lack.
+    # of MPS ignore found_inf and grad_scale, and the kernels of XPU compute in float64, which some XPUs lack.
     skips_by_itself = False
     has_float64 = False  # True means that all devices of this type have float64
     # Whether the backend is outside of PyTorch's repository. Its kernels are overridden only on request, after the
@@ -43,7 +43,7 @@ class DeviceType:
 
     @property
     def rules(self) -> str:
-        """The device of the policy with the rules of this type. Raise a ValueError if the policy has no such device."""
+        """The device of the policy with the rules of this type. Raises a ValueError if the policy has none."""
         if self.name not in DEVICES or device_type_of(self.name) != self.name:
             raise unknown(self.name, device_types())
         return self.name
@@ -55,7 +55,7 @@ class DeviceType:
         return module is not None and getattr(module, "is_available", lambda: True)()
 
     def check_region(self) -> None:
-        """Raise an error for a region if the backend is not loaded."""
+        """Raise an error for a region if the backend of this type is not loaded."""
 
     def overrides(self) -> list[str]:
         """Return a sentence for each setting that overrides the policy in regions."""
@@ -90,7 +90,7 @@ class PrivateUse1(OutOfTree):
 
 
 class XLA(DeviceType):
-    """XLA, a device type with two devices of the policy. The hardware of torch_xla determines the device."""
+    """XLA, a device type with two devices of the policy. The hardware of ``torch_xla`` determines the device."""
 
     skips_by_itself = has_float64 = True
 
@@ -100,7 +100,7 @@ class XLA(DeviceType):
             return "xla"
         from torch_xla import runtime
 
-        # The other types of hardware are TPU, Neuron and the CPU.
+        # All other types of hardware, such as TPU, NEURON and CPU, have the rules of xla.
         return "xla_gpu" if runtime.device_type() in ("CUDA", "ROCM", "GPU") else "xla"
 
     @property
@@ -129,7 +129,7 @@ class XLA(DeviceType):
 
 @constant
 def is_xla_in_use() -> bool:
-    """Return whether torch_xla's runtime was started. The first tensor on an XLA device starts it."""
+    """Return whether ``torch_xla``'s runtime was started. The first tensor on an XLA device starts it."""
     import torch_xla
 
     return bool(torch_xla._XLAC._xla_runtime_is_initialized())
@@ -141,7 +141,7 @@ _DIFFERENT = {
 
 
 def facts_of(device_type: str) -> DeviceType:
-    """Return the facts about a device type, which need not have rules in the policy."""
+    """Return the facts about any device type, with or without rules in the policy."""
     if device_type in _DIFFERENT:  # this check is first, because each step of an optimizer runs it
         return _DIFFERENT[device_type]
     backend = privateuse1_name()
@@ -169,16 +169,16 @@ def device_types() -> list[str]:
 
 
 def served() -> list[str]:
-    """Return the device types that PyTorch itself supports, and XLA if torch_xla is loaded."""
+    """Return the device types that PyTorch itself supports, and XLA if ``torch_xla`` is loaded."""
     late = () if facts_of(XLA_TYPE).is_here else (XLA_TYPE,)
     return [name for name in device_types() if not facts_of(name).is_out_of_tree and name not in late]
 
 
 def current() -> str:
-    """Return the device type of this process's accelerator, or "cpu" if there is none.
+    """Return the device type of this process's accelerator, otherwise "xla" if XLA is in use, otherwise "cpu".
 
     Raises:
-        RuntimeError: If torch_xla is imported but no XLA device is in use, because the user may mean XLA or the CPU.
+        RuntimeError: If no accelerator is found, and ``torch_xla`` is imported but not in use.
     """
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None:
@@ -192,9 +192,9 @@ def current() -> str:
 
 
 def own_kernels(device_type: str) -> list[str]:
-    """Return the reason why polycast does not replace a backend's own autocast kernels, or an empty list.
+    """Return a list with the reason why polycast does not replace a backend's own autocast kernels, or an empty list.
 
-    The list is empty if policy.yaml lists the backend. Call this only while our kernels are not installed.
+    It is empty if policy.yaml lists the backend or the backend has none. Call this only while ours are not installed.
     """
     if device_of(device_type) != PRIVATEUSE1 or not any(
         name.startswith("aten::") for name in registrations_for(DEVICES[PRIVATEUSE1].dispatch_key)
@@ -224,7 +224,7 @@ def known_device_type(device: str | torch.device, argument: str = "device") -> s
 
     Raises:
         TypeError: If the device is neither a string nor a ``torch.device``.
-        ValueError: If PyTorch has no such device.
+        ValueError: If PyTorch has no such device type.
     """
     device_type = parse_device_type(device, argument)
     try:
@@ -234,7 +234,7 @@ def known_device_type(device: str | torch.device, argument: str = "device") -> s
 
 
 def unknown(device_type: str, known: Iterable[str], argument: str = "device_type") -> ValueError:
-    """Return the error for a device type for which the policy has no rules."""
+    """Return the error for a name that is not a device type with rules in the policy."""
     if device_type in PRIVATE:
         return ValueError(
             f"{argument}: expected a loaded backend, got '{device_type}'; import the package that registers it first"
@@ -248,7 +248,7 @@ def unknown(device_type: str, known: Iterable[str], argument: str = "device_type
 
 
 def random_state() -> Callable[[], None]:
-    """Return a function that restores the present states of the random generators of the CPU, XLA and accelerator."""
+    """Return a function that restores the present random states of the CPU, all accelerators, and XLA if in use."""
     states: list[Callable[[], object]] = [partial(torch.set_rng_state, torch.get_rng_state())]
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     module: Any = None if accelerator is None else getattr(torch, accelerator.type, None)

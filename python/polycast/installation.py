@@ -1,25 +1,25 @@
 """The changes that importing polycast makes to PyTorch, and their reversal.
 
-``import polycast`` calls :func:`install`, unless POLYCAST_INSTALL is 0 in the environment. :func:`uninstall` undoes the
-changes: afterwards PyTorch, its dispatcher and ``sys.meta_path`` are as they were before.
+``import polycast`` calls :func:`install`, unless the environment variable ``POLYCAST_INSTALL`` is 0, false, no or off.
+:func:`uninstall` restores PyTorch, its dispatcher and ``sys.meta_path``, except for the two changes at the end.
 
 While polycast's kernels are installed for any device, these parts differ from stock PyTorch:
 
-- the kernels of ``aten`` ops on the autocast keys: they cast by the policy. A backend that has no fallback gets one.
+- the kernels of ops on the autocast keys: they cast by the policy. An out-of-tree backend without a fallback gets one.
 - ``torch.utils.checkpoint.CheckpointFunction.forward``,
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator`` (since torch 2.15
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
   ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
-- ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook frees the casts of the weights that a step wrote.
+- ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook frees casts after each step.
 - ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards on the active policies.
 - ``torch._dynamo.output_graph.OutputGraph.call_user_compiler``: backward compiles without autocast under a policy.
-- ``torch.compiler.config.cache_key_tag``: the keys of on-disk caches contain the policies and the kernels.
+- ``torch.compiler.config.cache_key_tag``: the keys of on-disk caches contain the policy and the kernels.
 - ``sys.meta_path``: a finder waits for the import of torch_xla, and of modules above that are not imported yet.
 
 Compiled code contains the casts that it was compiled with, so it does not run again after a change of the kernels.
 
 Two changes cannot be undone, because compiled code may need them. The import registers the operators
-``torch.ops.polycast``, and the first compilation under a policy registers the calls that enter scopes with dynamo.
+``torch.ops.polycast``, and the first compilation that enters a scope makes dynamo record the calls for scopes.
 """
 
 import os
@@ -67,7 +67,7 @@ _TAG = "polycast:"
 
 
 class _Tag(str):
-    """A tag of the installed kernels, for the keys of on-disk caches. Pickling it adds the active policy."""
+    """A tag of the installed kernels, for the keys of on-disk caches. Pickling adds the digest of the active policy."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         held = policy.current()
@@ -97,7 +97,7 @@ def _mark_caches(config: Any, undo: Undo) -> None:
         config.cache_key_tag = _Tag(f"{own} {ours}".lstrip())
 
 
-# Each function changes a module of PyTorch, after it has added a function that undoes the change.
+# Each function changes a module of PyTorch or torch_xla, after it has added a function that undoes the change.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
@@ -136,7 +136,7 @@ def _handle() -> Handle:
 
 
 def on_import() -> None:
-    """Install the kernels unless POLYCAST_INSTALL is 0, and use the policy of POLYCAST_POLICY, if it is set."""
+    """Install kernels unless ``POLYCAST_INSTALL`` disables it, and use the policy that ``POLYCAST_POLICY`` names."""
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
     process.use_on_import()
@@ -151,18 +151,18 @@ def install(*device_types: str | torch.device, like: str | None = None) -> Handl
     during the call. ``help(polycast.installation)`` lists the other changes.
 
     Args:
-        device_types: Types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that torch_xla
+        device_types: Types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that ``torch_xla``
             runs on. For an out-of-tree backend, pass the name that it registered. The default is every device that
-            PyTorch itself supports, and XLA once torch_xla is imported.
+            PyTorch itself supports, and XLA once ``torch_xla`` is imported.
         like: "cuda" overrides the autocast kernels that an out-of-tree backend has registered, if policy.yaml does not
-            list the backend. By default such kernels are not replaced, and a warning is issued. A backend that has
-            registered none gets cuda's rules in any case.
+            list the backend. By default such kernels are not replaced, and a warning is issued. An unlisted backend
+            without autocast kernels gets the rules of cuda even without ``like``.
 
     Returns:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the kernels that were installed before.
 
     Raises:
-        ValueError: If the policy has no such device, or the device cannot have the rules of ``like``.
+        ValueError, TypeError: If a device is unknown, has another type, or cannot have the rules of ``like``.
 
     Example:
         >>> import polycast
@@ -201,7 +201,7 @@ def install(*device_types: str | torch.device, like: str | None = None) -> Handl
 def uninstall(*device_types: str | torch.device) -> Handle:
     """Restore PyTorch's own autocast kernels of the given devices, or of all devices.
 
-    When no device remains, the other changes that ``help(polycast.installation)`` lists are undone as well.
+    When no device remains, the other changes that can be undone are undone: see ``help(polycast.installation)``.
     Code that was compiled with polycast's kernels does not run again.
 
     Args:
@@ -238,12 +238,12 @@ def _installed_name(device: str | torch.device) -> str:
 
 
 def installed() -> tuple[str, ...]:
-    """Return the devices of the policy whose kernels are registered, in the order of the policy."""
+    """Return the devices of the policy whose kernels are installed, in the order of ``policy.yaml``."""
     return tuple(installed_kernels())
 
 
 def follow_hardware(device: str) -> None:
-    """Install a device's kernels instead of the kernels of another device with its dispatch key.
+    """Install a device's kernels if the kernels of another device with the same dispatch key are installed.
 
     The runtime of XLA may choose its hardware after kernels were installed for other hardware.
     """

@@ -1,4 +1,4 @@
-"""Sample arguments for the ATen overloads that policy.yaml lists.
+"""Sample arguments for the ATen overloads that ``policy.yaml`` lists.
 
 >>> find("addmm")(*arguments("addmm", Make("cpu", torch.float32)).args).shape
 torch.Size([4, 4])
@@ -16,7 +16,7 @@ from polycast.torch_internals import FakeTensor
 
 
 class Make:
-    """A maker of sample tensors on `device`, from a fixed seed: two makers make tensors with equal values.
+    """A maker of sample tensors on `device`. The seed is fixed, so equal sequences of calls make equal values.
 
     Its floating-point tensors have the given dtypes alternately; the default is float32. Values are drawn in float32 on
     the CPU, then cast and moved. They differ between dtypes by one rounding, and are the same on all devices.
@@ -42,7 +42,7 @@ class Make:
         return self._place(torch.arange(torch.Size(shape).numel()).reshape(shape) % (high - low) + low)
 
     def _place(self, value: Tensor) -> Tensor:
-        if isinstance(value, FakeTensor):  # value.to requires the driver of the device, which need not exist
+        if isinstance(value, FakeTensor):  # value.to requires a driver of the device, and there may be none
             return torch.empty_like(value, device=self._device)
         return value.to(self._device)
 
@@ -61,8 +61,8 @@ def index(high: int, *shape: int, low: int = 0) -> Callable[[Make], Tensor]:
 
 _CONVOLUTION: tuple[object, ...] = ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1)
 # These are the positional arguments of ops for which _DEFAULTS do not fit, or would omit an optional tensor. A key
-# lists overloads: "name" is the default overload, and "name.overload" is another. In the values a tuple is the shape of
-# a floating-point tensor, and a function makes a tensor.
+# lists overloads: "name" is the default overload, and "name.overload" is another. Within the arguments a tuple is
+# the shape of a floating-point tensor, and a function makes a tensor.
 SAMPLES: dict[str, tuple[object, ...]] = {
     # Pointwise ops and reductions
     "binary_cross_entropy": ((2, 3), (2, 3), (2, 3)),
@@ -143,7 +143,7 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     "upsample_bicubic2d upsample_bilinear2d": ((1, 1, 4, 4), [6, 6], False),
     "upsample_linear1d": ((1, 1, 4), [6], False),
     "upsample_trilinear3d": ((1, 1, 2, 2, 2), [3, 3, 3], False),
-    # input, n_fft, hop_length, win_length, window, for stft.center center and pad_mode, normalized, onesided, complex
+    # STFT: input, n_fft, hop_length, win_length, window, [center, pad_mode,] normalized, onesided, return_complex
     "stft": ((8,), 4, 2, 4, (4,), False, True, True),
     "stft.center": ((8,), 4, 2, 4, (4,), True, "reflect", False, True, True),
     # Linear algebra
@@ -156,7 +156,7 @@ SAMPLES: dict[str, tuple[object, ...]] = {
 }
 SAMPLES = {key: sample for keys, sample in SAMPLES.items() for key in keys.split()}
 
-# Ops that SAMPLES does not list get these values: _DEFAULTS for required arguments, by type, and _NAMED_DEFAULTS for
+# Overloads that SAMPLES does not list get these: _DEFAULTS for required arguments, by type, and _NAMED_DEFAULTS for
 # any argument, by name. Other arguments have the defaults of the op's schema.
 _MATRIX = (4, 4)
 _DEFAULTS: dict[str, object] = {
@@ -192,13 +192,13 @@ WITHOUT_SAME_BITS = frozenset({"linalg_lstsq"})
 
 
 def find(key: str) -> Callable[..., Any] | None:
-    """Return the overload of a key in SAMPLES, or None if the installed PyTorch does not have the overload."""
+    """Return the overload of a key such as "norm.Scalar", or None if the installed PyTorch does not have it."""
     name, _, overload = key.partition(".")
     return getattr(getattr(torch.ops.aten, name, None), overload or "default", None)
 
 
 def arguments(key: str, make: Make) -> Arguments:
-    """Build sample arguments of an overload of the installed PyTorch."""
+    """Return sample arguments for an overload of the installed PyTorch."""
     sample: Any = SAMPLES.get(key)
     if sample is None:
         sample = [

@@ -1,4 +1,4 @@
-"""Autocast regions with the devices, dtypes and defaults of the policy: polycast.autocast."""
+"""Autocast regions with the devices, dtypes and defaults of the policy: ``polycast.autocast``."""
 
 from functools import cache
 from threading import Thread
@@ -27,7 +27,7 @@ def _of_a_new_thread() -> dict[str, torch.dtype]:
 
 # These are PyTorch's default dtypes. A new thread has them, even if the user set others before the import.
 _INITIAL = _of_a_new_thread()
-# Dynamo cannot trace the lookup of a dtype's name, so it runs the function.
+# Dynamo cannot trace the lookup of a dtype's name, so dynamo runs this function while it traces.
 dtype_of = constant(dtype_of)
 warn_once = cache(warn)  # each message is issued once
 
@@ -45,27 +45,27 @@ def autocast(
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. The default is the
             current accelerator of ``torch.accelerator``, otherwise XLA if it is in use, otherwise the CPU.
         dtype: The lower precision: a dtype that the policy lists for the device, or its name ("bf16"). The default is
-            the dtype of the enclosing region, otherwise the dtype that was passed to ``torch.set_autocast_dtype``,
+            the dtype of the enclosing region or of ``torch.set_autocast_dtype`` if the policy lists this dtype,
             otherwise the first dtype that the policy lists.
         enabled: Whether autocast is enabled in the region.
         cache_enabled: Whether casts of weights are reused inside the region. The default is the setting around it.
-        policy: Rules that apply in the region and override the rules around the region, in any form that
-            :class:`polycast.Policy` accepts. Make a ``Policy`` once, because other forms are parsed at each call.
+        policy: Rules of the region, in any form that :class:`polycast.Policy` accepts. They override rules of outer
+            regions and of the process, but not of modules. Forms other than a ``Policy`` are parsed at each call.
 
     Returns:
-        A ``torch.autocast``, which is a context manager and a decorator. It can be nested, also in ``torch.autocast``,
-        and torch.compile supports it. :class:`polycast.Region` lists the limits of a region with a policy. Autocast
-        applies to one thread, so decorate a ``forward`` that several threads run.
+        A ``torch.autocast``, which is a context manager and a decorator. It can be nested, including inside
+        ``torch.autocast``, and ``torch.compile`` supports it. :class:`polycast.Region` lists the limits of a region
+        with a policy. Autocast applies to one thread, so decorate a ``forward`` that several threads run.
 
     Raises:
-        ValueError: If the policy has no such device, or does not list the dtype for an enabled region.
-        PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
-        TypeError: If ``device_type`` is neither a string nor a device, or ``dtype`` is neither a string nor a dtype.
-        RuntimeError: If the region is for XLA and torch_xla is not imported, or if no device is given, and torch_xla is
-            imported but not in use.
+        ValueError: If the policy has no such device or, for an enabled region, no such dtype, if PyTorch has no such
+            dtype, or if :class:`polycast.Policy` raises it, which may be a ``PolicyError``.
+        TypeError: If ``device_type``, ``dtype`` or ``policy`` has another type.
+        RuntimeError: If an enabled region is for XLA and ``torch_xla`` is not imported, or if no device is given, no
+            accelerator is found, and ``torch_xla`` is imported but not in use.
 
-    polycast warns once if a region cannot follow the policy: the device's kernels are not installed, no such device is
-    available, or an environment variable such as XLA_USE_BF16 overrides the policy.
+    polycast warns once for each reason why an enabled region cannot follow the policy: the device's kernels are not
+    installed, no such device is available, or a variable such as ``XLA_USE_BF16`` overrides the policy.
 
     Example:
         >>> import torch, polycast

@@ -1,9 +1,9 @@
 """The private names of PyTorch that this package imports. No other file imports private names of PyTorch.
 
-A comment states the use of each name, and the effect of its absence. Every supported release (2.9 and later) has each
+Most comments state the use of a name, and the effect of its absence. Every supported release (2.9 and later) has each
 name unless the comment lists releases. A function looks up each name whose module ``import torch`` does not import.
 
-Other files also use private attributes of PyTorch's objects: ``_version`` of a tensor, ``_schema`` of an operator, and
+Other files use private attributes of PyTorch's objects, such as ``_cdata`` of a tensor, ``_schema`` of an operator, and
 the members of ``torch.amp.GradScaler`` that ours overrides. The private names of torch_xla are in ``polycast.devices``
 and ``polycast.xla``.
 """
@@ -31,14 +31,14 @@ __all__ = [
     "OpOverload",  # Policies accept an op from torch.ops, and the debug tools distinguish it from a higher-order op.
     "OpOverloadPacket",
     "OptState",  # PyTorch's GradScaler checks these stages of an optimizer between two updates.
-    "TorchDispatchMode",  # compare sees the ops that draw random numbers.
-    "tree_leaves",  # The debug tools find the tensors in the arguments of an op.
-    "tree_map_only",  # custom_fwd casts the tensors in its arguments.
+    "TorchDispatchMode",  # A mode of compare intercepts the ops that draw random numbers.
+    "tree_leaves",  # This finds the tensors in nested arguments and results.
+    "tree_map_only",  # This casts the tensors in nested arguments.
 ]
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# Custom ops are suggested for misspelled names. Without this function, only the ops of policy.yaml would be suggested.
+# This returns the names that are suggested for misspelled ops. Without it, only public names would be suggested.
 all_op_names = torch._C._dispatch_get_all_op_names
 
 # This returns the name of the process's out-of-tree backend, without which its device in policy.yaml is unknown.
@@ -70,7 +70,7 @@ without_dispatch_modes = _disable_current_modes
 # torch.amp calls the first two when a region begins and ends under torch.export. Its scaler's update() calls the third.
 enter_autocast, exit_autocast = _enter_autocast, _exit_autocast
 fresh_optimizer_state = _refresh_per_optimizer_state
-# These are the hooks of all optimizers. Ours frees kept casts after a step. Others can see the gradients within a step.
+# These are the hooks of all optimizers. Ours frees casts after a step. Others can see the gradients within a step.
 global_pre_hooks, global_post_hooks = _optimizer._global_optimizer_pre_hooks, _optimizer._global_optimizer_post_hooks
 
 # This function runs a non-reentrant checkpoint. We replace the first name that exists, because since 2.15 the second
@@ -82,7 +82,7 @@ CHECKPOINTS_WITHOUT_REENTRANT = (
 
 
 def function_modes() -> list[Any]:
-    """Return the active modes for torch functions. torch.export has one, to which regions report."""
+    """Return the active modes for torch functions. ``torch.export`` has one, to which regions report."""
     modes: list[Any] = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     return modes
 
@@ -99,12 +99,12 @@ def is_fake_mode_active() -> bool:
 
 
 def is_jit_tracing() -> bool:
-    """Return whether torch.jit.trace records this thread. Then modules with rules raise: the rules would be lost."""
+    """Return whether ``torch.jit.trace`` records this thread. Then modules with rules raise, so no rules are lost."""
     return torch._C._get_tracing_state() is not None
 
 
 def is_fx_tracing() -> bool:
-    """Return whether torch.fx traces symbolically. Then modules with rules raise: the rules would be lost."""
+    """Return whether ``torch.fx`` traces symbolically. Then modules with rules raise, so no rules are lost."""
     return bool(torch.fx._symbolic_trace.is_fx_symbolic_tracing())  # type: ignore[no-untyped-call]
 
 
@@ -142,7 +142,7 @@ def _skipped(function: F, below: _FrameAction) -> F:
 
 
 def dynamo() -> Any:
-    """Return torch._dynamo, or None if it is not imported or another thread is importing it."""
+    """Return ``torch._dynamo``, or None if its import has not begun or has not ended."""
     module = sys.modules.get("torch._dynamo")
     return None if module is None or getattr(module.__spec__, "_initializing", False) else module
 
@@ -168,7 +168,7 @@ def output_graph_class() -> Any:
 
 
 def backward_without_autocast() -> AbstractContextManager[object]:
-    """Return a context manager in which AOTAutograd traces backward without autocast, unless the user chose regions."""
+    """Return a context manager in which AOTAutograd traces backward without autocast, if its option has the default."""
     from torch._functorch import config
 
     is_default = config.backward_pass_autocast == "same_as_forward"

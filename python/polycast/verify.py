@@ -71,7 +71,7 @@ class Verification:
         return [check for check in self.checks if check.outcome == FAILED]
 
     def __str__(self) -> str:
-        """Return the facts, the checks of each part that did not pass, and the verdict."""
+        """Return the facts, for each part the counts and the checks that did not pass, and the verdict."""
         paragraphs = [lines_of([*self.facts.items()])]
         for part in dict.fromkeys(check.part for check in self.checks):
             checks = [check for check in self.checks if check.part == part]
@@ -96,19 +96,18 @@ def verify(
     parts: Iterable[str] = tuple(DESCRIPTIONS),
     progress: Callable[[str, str], object] = lambda _, __: None,
 ) -> Verification:
-    """Check polycast on a device, with real tensors.
+    """Check polycast on a device, with real tensors, and return the results.
 
     - rules: each op with a built-in rule for the device returns the values that it returns if its inputs are cast by
-      hand. Values are compared bit for bit. Ops whose bits differ from call to call are not checked.
+      hand. Values are compared bit for bit. Ops whose bits differ from call to call, for example, are not checked.
     - steps: SGD, Adam and AdamW take steps; some are skipped and some are clipped. A skipped step changes nothing.
-      The error of the parameters against float64 is at most 1.05 times the error of ``torch.optim``.
+      The mean absolute error of the parameters against float64 is at most 1.05 times the error of ``torch.optim``.
 
-    During the checks, polycast's kernels of the device are installed and the process-wide policy does not apply; both
-    are restored afterwards. Run nothing else in the process meanwhile.
+    During the checks, the process-wide policy does not apply, and polycast's kernels are installed, unless an unlisted
+    backend has kernels of its own. Both changes are undone afterwards. Run nothing else in the process meanwhile.
 
     Args:
-        device: A device type, such as "cuda"; an index is ignored. None selects the current accelerator, or the
-            CPU if there is none.
+        device: A device type, such as "cuda"; an index is ignored. The default is as for :func:`polycast.autocast`.
         parts: The parts to check: "rules", "steps", or both.
         progress: A function that is called with the part and the name of each check before the check runs.
 
@@ -118,6 +117,7 @@ def verify(
     Raises:
         ValueError: If the device is not available, or there is no such part.
         TypeError: If the device is neither a str nor a ``torch.device``.
+        RuntimeError: If no device is given, no accelerator is found, and ``torch_xla`` is imported but not in use.
 
     Example:
         >>> import polycast
@@ -215,7 +215,7 @@ def _result(
 ) -> Result:
     """Return the result of a call. If `lower` is given, the inputs are cast by hand as the rule states."""
 
-    def call() -> Any:  # it raises if the device does not support these tensors
+    def call() -> Any:  # this raises if the device does not support the tensors
         sample = arguments(rule.name, Make(device_type, *given))
         args, kwargs = sample if lower is None else cast_by_hand(rule.category, sample, lower)
         return operator(*args, **kwargs)

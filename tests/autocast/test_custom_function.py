@@ -1,4 +1,4 @@
-"""custom_fwd and custom_bwd: the autocast state in which the forward and backward of an autograd function run."""
+"""`custom_fwd` and `custom_bwd`: the autocast state in which the forward and backward of an autograd function run."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from tests.support.xla import NEEDS_XLA
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 
 Function = Any  # A subclass of torch.autograd.Function, whose apply has no types.
-# The state in the latest backward: whether autocast is on, autocast's dtype, and the dtypes of the saved tensors.
+# The state in the latest eager backward: whether autocast is on, autocast's dtype, and the dtypes of the saved tensors.
 seen: list[tuple[bool, torch.dtype, list[torch.dtype]]] = []
 
 
@@ -28,7 +28,7 @@ def _multiply_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torc
 
 
 def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycast, **device: str) -> Function:
-    """Return a function for a matrix product, whose forward has the context as an argument."""
+    """Return an autograd function that multiplies matrices. Its forward has the context as an argument."""
 
     class Multiply(torch.autograd.Function):
         @staticmethod
@@ -43,7 +43,7 @@ def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycas
 
 
 def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
-    """Return a function for a matrix product, with setup_context."""
+    """Return an autograd function that multiplies matrices, with `setup_context`."""
 
     class Multiply(torch.autograd.Function):
         generate_vmap_rule = True
@@ -105,7 +105,7 @@ class Pair(NamedTuple):
 
 
 def dtypes(value: Any) -> Any:
-    """Return a nested value with a dtype in place of each tensor."""
+    """Return a nested value in which each tensor is replaced by its dtype."""
     return tree_map_only(torch.Tensor, lambda tensor: tensor.dtype, value)
 
 

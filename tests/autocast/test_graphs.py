@@ -1,6 +1,6 @@
-"""torch.compile traces the same graphs with the policy's kernels and with PyTorch's.
+"""The graphs that are traced with the policy's kernels, compared with the graphs of stock PyTorch.
 
-Devices that are not present have fake tensors, which run forward only, because autograd cannot record them.
+All tensors are fake. Only the CPU's run backward, because autograd cannot record tensors of an absent device.
 """
 
 from collections.abc import Callable
@@ -74,11 +74,11 @@ def test_the_graph_of_an_op_equals_the_graph_of_stock_pytorch(op: Traced) -> Non
 
 
 def graph(op: Traced) -> Graph | str:
-    """Return the joint forward and backward graph of an op in a region, or the error of the trace."""
+    """Return the graph of an op in a region, with its backward if `op.backward` is true, or the error of the trace."""
     sample = arguments(op.case.name, Make(HOST, *op.given))
     leaves = [index for index, tensor in enumerate(tensors(sample)) if tensor.is_floating_point()]
     found = _graph(op, leaves if op.backward else [])
-    # An op without a derivative for some input may have a derivative for its first input.
+    # An op without a derivative for some input may have a derivative for its first floating-point input.
     return _graph(op, leaves[:1]) if op.backward and isinstance(found, str) else found
 
 
@@ -94,7 +94,7 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     sample = arguments(op.case.name, Make(HOST, *op.given))
     # Like torch.compile, pass a ShapeEnv, with which tracing uses the Python dispatcher.
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not op.dynamic, allow_non_fake_inputs=True)
-    mode.cache_clear()  # A cached backward may not return a tensor twice.
+    mode.cache_clear()  # For an op that returns one tensor twice, the cache returns two tensors.
 
     def call(*inputs: torch.Tensor) -> Any:
         fresh = iter(inputs)
@@ -117,14 +117,14 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
 
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """Return a fake tensor on the device, with the sizes that the mode gives to a tensor."""
+    """Return a fake tensor on the device, with the sizes and strides that the mode gives to a tensor."""
     fake = mode.from_tensor(tensor)
     with mode:
         return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=device)
 
 
 def nodes(module: GraphModule) -> Graph:
-    """Return the nodes of a graph: the target and arguments, and the dtypes, sizes and strides of the results."""
+    """Return each node of a graph as text: name, target, arguments, and dtypes, sizes and strides of the results."""
     layouts = [
         [(tensor.dtype, tuple(tensor.shape), tensor.stride()) for tensor in flatten(node.meta.get("val"))]
         for node in module.graph.nodes
@@ -143,7 +143,7 @@ def test_a_linear_over_merged_heads_compiles_as_under_stock_pytorch() -> None:
 
 
 def compiled_graph() -> Graph:
-    """Return the inference graph of a projection after attention, by torch.compile."""
+    """Return the inference graph that `torch.compile` makes of a linear over merged attention heads."""
     graphs: list[Graph] = []
     projection = torch.nn.Linear(4096, 8, bias=False)
 

@@ -1,7 +1,7 @@
 """Parity with stock PyTorch: the values and gradients on a device are equal bit for bit.
 
-The policy differs only in rules with a note, and for mixed lower precisions. For these, PyTorch's promote kernels
-raise, and ours use the widest dtype. A backend outside of PyTorch without autocast kernels has no stock values. For
+The policy differs only in rules with a note, and for mixed lower precisions: PyTorch's promote kernels raise for them,
+and ours use float32. A backend outside of PyTorch without autocast kernels has no stock values. For
 such a backend, the test casts the inputs by hand to the dtypes of the policy, and runs the op outside of a region.
 """
 
@@ -41,11 +41,11 @@ GIVEN = ((F32,), (BF16, F32), (HALF,), (BF16,), (HALF, F32), (F32, BF16), (HALF,
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
 # Ops that run only on a GPU, real or fake.
 WITHOUT_CPU_KERNEL = {"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_lstm_cell"}
-# Ops that a backend cannot run, in a region or outside of a region.
+# Ops that a backend computes incorrectly, in a region and outside of it.
 CANNOT_RUN = {
     ("xla", "conv_tbc"): "torch_xla returns the bias of conv_tbc, whatever the input",
 }
-# XLA compiles a loop for each call and gradient of these ops, which takes ten seconds.
+# XLA compiles a loop for each call and gradient of these ops: ten seconds for each test.
 SLOW_ON_XLA = {"svd", "linalg_svd"}
 # linalg_lstsq lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode, PyTorch
 # fills new memory, and warns about ops without a deterministic implementation.
@@ -87,7 +87,7 @@ def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_cas
 
 
 def cannot_run(case: Case) -> str | None:
-    """Return the reason why this kind of machine cannot run a case, or None."""
+    """Return the reason why a case is skipped, or None."""
     if case.name in WITHOUT_SAMPLE:
         return f"{case.name} {WITHOUT_SAMPLE[case.name]}"
     if case.name in WITHOUT_CPU_KERNEL:
@@ -116,7 +116,7 @@ def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]:
-    """Return the values and the gradients of a call. If the joint gradients raise, compute them for each input."""
+    """Return the values of a call with its joint gradients, or if these raise, with the gradients of each input."""
     inputs = range(len(tensors(sample)))
     values, together = outcome(lambda: call(sample)), gradients(call, sample, inputs)
     if not isinstance(together, str):
@@ -125,7 +125,7 @@ def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]
 
 
 def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterable[int]) -> Result:
-    """Return the gradients of the floating-point inputs with these indices, on the CPU, or the text of the error.
+    """Return the gradients of the floating-point inputs with these indices, on the CPU, or the first line of the error.
 
     Uneven weights of the outputs prevent gradients that cancel. An input that no output depends on has no gradient.
     """

@@ -1,8 +1,8 @@
 """The built-in rules on each device: the kernel of each rule, and the dtypes of its op below autocast.
 
-The first test calls each overload in a region, with arguments from its schema. A probe below autocast receives the
-dtypes, which must match the category of the rule. tests/policies/test_records.py checks that each rule equals PyTorch's
-or has a note.
+The first test calls each reachable overload in a region, with arguments from its schema. A probe below autocast
+records the dtypes, which must match the category of the rule. tests/policies/test_records.py checks that each rule
+equals PyTorch's or has a note.
 """
 
 import re

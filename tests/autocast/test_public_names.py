@@ -1,4 +1,4 @@
-"""Every public name in policy.yaml reaches its op in a region of a device that lists the op."""
+"""The public names in policy.yaml: the ops that they reach in regions, the ops of composites, and aliases."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""polycast.autocast: the arguments, the warnings, and the autocast state in the region."""
+"""`polycast.autocast`: the arguments, the warnings, and the autocast state in the region."""
 
 import copy
 import pickle
@@ -34,7 +34,7 @@ def _no_warning_issued() -> None:
 
 @pytest.fixture
 def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a machine without an accelerator or torch_xla."""
+    """Simulate a machine with neither an accelerator nor torch_xla."""
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)  # noqa: ARG005
     monkeypatch.setattr(XLA, "is_here", False)
 
@@ -119,7 +119,7 @@ def test_cache_enabled_sets_the_cast_cache_and_an_exception_restores_the_state(k
 
 
 def test_polycast_autocast_can_replace_torch_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Users replace torch.autocast if they cannot edit a library."""
+    """Users replace `torch.autocast` if they cannot edit a library."""
     monkeypatch.setattr(torch, "autocast", polycast.autocast)
     monkeypatch.setattr(torch.amp, "autocast", polycast.autocast)
 

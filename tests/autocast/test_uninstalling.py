@@ -1,4 +1,4 @@
-"""The import's changes of the process are documented, and uninstalling reverts all of them."""
+"""The changes that the import makes in the process: their documentation, and their reversal by `uninstall`."""
 
 import json
 import re
@@ -35,7 +35,7 @@ before, kernels = Attributes(), dump()
 
 def differ():
     ops = [op.partition(chr(10))[0] for op in {{*dump()}} ^ {{*kernels}}]
-    return before.changed() + [op for op in ops if not op.startswith("polycast::")]  # polycast's own operators remain
+    return before.changed() + [op for op in ops if not op.startswith("polycast::")]  # polycast's own operators remain.
 import polycast
 """
 # Uses of the package before polycast.uninstall().
@@ -71,7 +71,7 @@ IMPORTED = {"torch": "sys", "most": MOST}
 
 @pytest.fixture(scope="module")
 def effects() -> dict[str, Any]:
-    """Return the changes of the import, and the changes that remain after each use and polycast.uninstall()."""
+    """Return the changes of the import, and the changes that remain after each use and `polycast.uninstall()`."""
     uses = "polycast.install()\n".join(f"{use}\nleave({name!r})\n" for name, use in USES.items())
     code = """
 changed, left = before.changed(), {}

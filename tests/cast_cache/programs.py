@@ -30,7 +30,7 @@ USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class Act(NamedTuple):
-    """An act with the name of a use or a write of the weight, "refill" for the buffer, or "leave" for the region."""
+    """A use or a write of a weight, a "refill" of the buffer, or a "leave" of the innermost region."""
 
     name: str
     weight: int
@@ -110,4 +110,4 @@ def check_program(program: Program, device: str) -> None:
     found = values(program, device, cache=True)
     assert len(found) == len(expected)
     for number, (one, other) in enumerate(zip(found, expected, strict=True)):
-        assert torch.equal(one, other), f"value {number}: {one}, and with stock {other}"
+        assert torch.equal(one, other), f"value {number}: expected {other}, got {one}"

@@ -1,4 +1,4 @@
-"""The cast of a weight is not reused after any change of the weight."""
+"""The changes of a weight that the cast cache notices: an old cast is not reused."""
 
 import copy
 import io
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def values(device: str = "cpu") -> Tensor:
-    """Return a 4x4 tensor of values that bfloat16 cannot represent."""
+    """Return a 4x4 tensor of random values, most of which bfloat16 cannot represent."""
     return (torch.rand(4, 4) + 1.001).to(device)
 
 
 def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[[], Any]) -> None:
-    """Use a weight until its cast is reused, change the weight, and check the value of each use."""
+    """Check the values of uses before and after a write to a weight, and first that a reusable cast is reused."""
     weight, one = nn.Parameter(values(device)), torch.eye(4, device=device)
     opened = polycast.autocast(device, BF16)
 
@@ -94,7 +94,7 @@ def test_a_kept_weight_is_saved_and_copied_like_any_other() -> None:
 
 
 def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) -> None:
-    """The tensor, storage, version, sizes and strides do not change."""
+    """The tensor, storage, version and sizes do not change."""
     parts = torch.stack([values(), values(), values().t()]).to(real_device)
     weight = nn.Parameter(parts[0])
     cast_cache.keep(module_of(weight))

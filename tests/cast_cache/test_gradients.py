@@ -18,7 +18,7 @@ BF16, SIZE = torch.bfloat16, 4
 
 
 def network() -> nn.Module:
-    """Return a model that runs its layers twice. Two layers share a weight, and one is frozen."""
+    """Return a model that runs its layers twice. Two layers share a weight, and a third layer is frozen."""
     layers = nn.Sequential(*(nn.Linear(SIZE, SIZE) for _ in range(4)), nn.Tanh())
     layers[1].weight = layers[0].weight
     layers[2].requires_grad_(False)

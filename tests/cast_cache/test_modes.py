@@ -1,4 +1,4 @@
-"""Dispatch modes, such as FLOP counters, with the cast cache: results and casts do not change."""
+"""Dispatch modes, such as FLOP counters, with the cast cache: equal results, and the casts of stock autocast."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -98,7 +98,7 @@ def fakes() -> FakeTensorMode:
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("enter", [fakes, lambda: Seen(fakes())], ids=["fake tensors", "a mode that makes them"])
 def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
-    """Stock autocast would reuse the fake cast in the real call."""
+    """Stock autocast would reuse the fake cast of a weight that requires gradients in the real call."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(not kept), torch.rand(2, SIZE)
     with polycast.cast_cache.keep(layer) if kept else nullcontext():
         with polycast.autocast("cpu", BF16):

@@ -49,7 +49,7 @@ def viewed(device: str) -> Callable[[], object]:
     return lambda: [x @ (view if turn else weight * 1) for turn in range(6)]
 
 
-# Functions that create a layer on a device and return a function that calls the layer several times.
+# Functions that put weights on a device and return a function that uses the weights several times.
 PROGRAMS: dict[str, Callable[[str], Callable[[], object]]] = {
     "weights": repeated(nn.Linear(4, 4)),
     "frozen weights": repeated(nn.Linear(4, 4).requires_grad_(False)),

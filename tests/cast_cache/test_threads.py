@@ -19,7 +19,7 @@ THREADS, REGIONS = 8, 500
 
 @pytest.fixture(autouse=True)
 def alive(one_thread: None) -> Iterator[None]:  # noqa: ARG001
-    """End a run with a deadlock, and print the stack of each thread."""
+    """If a test takes 300 seconds, print the stack of each thread and end the process."""
     faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()

@@ -36,7 +36,7 @@ def eager(module: nn.Module, x: Tensor = X) -> Tensor:
 
 
 def gradient(module: nn.Module, name: str) -> Tensor:
-    """Return the gradient of a parameter, or of the input."""
+    """Return the gradient of a parameter, or of the input if the name is empty."""
     x = X.clone().requires_grad_()
     with polycast.autocast("cpu", cache_enabled=False):
         out = module(x).float()
@@ -79,7 +79,7 @@ RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]
 }
 
 
-# Forward-mode AD loads decompositions, for which newer PyTorch releases warn.
+# Newer PyTorch releases warn about torch.jit, which frozen and the decompositions of forward-mode AD use.
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("kept", [False, True], ids=["alone", "kept, inside a region that caches"])
 @pytest.mark.parametrize("name", RUNS)

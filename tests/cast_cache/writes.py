@@ -67,7 +67,7 @@ def step(kind: type[torch.optim.Optimizer], **options: Any) -> Change:
     return change
 
 
-# Writes that the cast cache notices, by a version, an address or a hook.
+# Writes that the cast cache notices, by a version, an address, the strides or a hook.
 CHANGES: dict[str, Change] = {
     "in-place operation": without_grad(lambda w, value: w.add_(value)),
     "operation on a view": without_grad(lambda w, value: w[0].mul_(1 + value)),

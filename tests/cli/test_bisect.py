@@ -27,7 +27,7 @@ with open("runs.txt", "a") as file:
 print("the loss is", sum(category(op) != "fp32" for op in ("linear", "matmul", "conv2d")))
 sys.stdout.flush()
 """
-# A program that fails if linear has its built-in rule.
+# A program that fails unless the rule of linear is fp32.
 ONE = PROGRAM + "sys.exit(category('linear') != 'fp32')\n"
 GOOD = ("--good", "good.yaml")  # good.yaml has fewer rules than fp32, the default.
 

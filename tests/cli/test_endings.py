@@ -14,7 +14,7 @@ FORKS = """
 import gc, io, json, os, sys
 from polycast.__main__ import main
 
-gc.freeze()  # otherwise each child visits all imported objects at its end
+gc.freeze()  # Otherwise each child visits all imported objects at its end.
 
 def child(words, output):
     if output == "pipe":
@@ -23,7 +23,7 @@ def child(words, output):
         os.dup2(write, 1)
     elif output == "closed":
         os.close(1)
-        sys.stdout = None  # Python starts in this state
+        sys.stdout = None  # Python starts in this state if stdout is closed.
     else:
         os.dup2(os.open(output.removesuffix(" unbuffered"), os.O_WRONLY | os.O_CREAT), 1)
     if output.endswith(" unbuffered"):
@@ -86,7 +86,7 @@ Ends = dict[str, tuple[int, str]]
 def ran(cases: list[tuple[list[str], str]], folder: Path) -> list[tuple[int, str]]:
     """Run commands in a folder, and return the status and the standard error of each.
 
-    A word selects the standard output: a file, a file "unbuffered", "closed", or "pipe" for a pipe without a reader.
+    The text in each case selects stdout: a file, "FILE unbuffered", "closed", or "pipe", which has no reader.
     """
     command = [sys.executable, "-c", FORKS]
     texts = json.dumps(cases)

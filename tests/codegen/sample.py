@@ -60,7 +60,7 @@ POLICY = f"""{HEAD}\
   tally: {{cast: {{cpu: fp32}}, overloads: [default, dim], public: [torch.tally]}}
 """
 
-# The small policy with a device of a backend outside of PyTorch, which has exceptions.
+# The small policy with an overload of older releases, and with a backend's device that has exceptions.
 EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]").replace(
     "  cpu:",
     """\
@@ -74,7 +74,7 @@ EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]"
     1,
 )
 
-# A device of a backend outside of PyTorch, and an op of each category on it.
+# A device of a backend outside of PyTorch, and an op of each category. Only fp32 is not on this device.
 MINE = "  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
 EVERY_CATEGORY = f"""\
 {HEAD.replace("categories:", MINE + "categories:")}\

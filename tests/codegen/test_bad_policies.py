@@ -1,7 +1,4 @@
-"""The problems that a policy can have; bad_policies.txt has policies and the texts of their problems.
-
-``pytest --rewrite-errors`` rewrites bad_policies.txt.
-"""
+"""The problems that a policy can have. ``pytest --rewrite-errors`` rewrites their texts in bad_policies.txt."""
 
 import re
 from collections.abc import Callable
@@ -93,7 +90,8 @@ def check(folder: Path, content: bytes) -> bool:
         policy = read(folder, content)
     except PolicyError as error:
         text = content.decode(errors="replace")
-        lines = [*re.split("\r\n|[\n\r\x85\u2028\u2029]", text), ""]  # The lines of YAML, and the end.
+        # The lines of the file, split at YAML's line breaks, and an empty line for a problem at the end.
+        lines = [*re.split("\r\n|[\n\r\x85\u2028\u2029]", text), ""]
         assert error.problems
         for problem in error.problems:
             assert re.fullmatch(r"policy\.yaml:\d+:\d+: error: \S.*; \S.*", str(problem)), problem
@@ -117,4 +115,4 @@ WORDS = [*(category.value for category in Category), UNLISTED, "others", *DTYPES
 def test_a_damaged_policy_is_valid_or_has_well_formed_problems(tmp_path: Path, content: bytes) -> None:
     start = perf_counter()
     event("valid" if check(tmp_path, content) else "has problems")
-    assert perf_counter() - start < 60  # A run usually takes 0.1 s. Nested YAML aliases once never ended.
+    assert perf_counter() - start < 60  # A run usually takes 0.1 s. Nested aliases once caused an endless run.

@@ -26,7 +26,7 @@ class Workplace:
     capture: pytest.CaptureFixture[str]
 
     def run(self, *options: str) -> tuple[int, str, str]:
-        """Run codegen, and return the exit status, the standard output and the standard error."""
+        """Run codegen. Return its status, output and error; for a wrong option, 1 and the last line of the error."""
         try:
             status = command.main(["--policy", str(self.policy), "--output", str(self.generated), *options])
         except SystemExit as end:  # argparse prints the usage before the error.
@@ -121,7 +121,7 @@ BACKENDS = """\
 
 @pytest.fixture
 def backend(workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """Return a policy with a device of a backend, in a folder with a file of the backend's maintainer."""
+    """Return a workplace whose policy has a backend's device, and whose folder has a file of the maintainer."""
     monkeypatch.chdir(tmp_path)
     workplace.policy.write_text(edited("categories:", f"{BACKENDS}categories:"), encoding="utf-8")
     Path("own.cpp").write_text("Mine.\n", encoding="utf-8")

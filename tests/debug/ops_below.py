@@ -26,15 +26,15 @@ class Op(NamedTuple):
     dtypes: set[torch.dtype]
     """The dtypes of the floating-point tensors among the inputs."""
     has_values: bool
-    """Whether the result has a nonzero value. False unless ``reads_values`` is set."""
+    """Whether the first result is not a view and has a nonzero value. False unless ``reads_values`` is set."""
 
 
 class OpsBelow(TorchDispatchMode):
     """A dispatch mode that lists the ops of a program.
 
     Args:
-        spoil: The number of an op, and a function that changes its first result. reads_values: Whether to read each
-        result, which makes XLA compile each op.
+        spoil: The number of an op, and a function that changes its first result.
+        reads_values: Whether to read each result, which makes XLA compile each op.
     """
 
     def __init__(self, spoil: tuple[int, Spoil] | None = None, *, reads_values: bool = False) -> None:
@@ -83,9 +83,9 @@ def calls_of(run: Callable[[], object], model: nn.Module, *, reads_values: bool 
 
 
 def results_of(run: Callable[[], object], model: nn.Module) -> dict[int, Site]:
-    """Return the last op of each call, by the number of the op, with the location of the call.
+    """Return the number of the last op with nonzero values in each call, with the site of the call.
 
-    The result excludes casts, results that are zero, and random numbers.
+    The result excludes casts, and calls that draw random numbers.
     """
     step, ops = calls_of(run, model, reads_values=True)
     last = {op.call: number for number, op in enumerate(ops) if op.has_values}

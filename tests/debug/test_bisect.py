@@ -1,4 +1,4 @@
-"""bisect: the search for hidden culprits in random programs and among abstract switches, and the result."""
+"""`bisect`: the search for hidden culprits in random programs and among abstract switches, and the result."""
 
 import math
 import random
@@ -28,11 +28,11 @@ OPS: dict[str, Callable[[], Tensor]] = {
     "softmax": lambda: torch.softmax(ONES, -1),
 }
 GOOD = dict.fromkeys(["linear", "matmul", "bmm", "addmm", "conv2d"], "fp32")
-BAD = {"softmax": LOWER}  # A rule in addition to the built-in ones.
+BAD = {"softmax": LOWER}  # This rule is added to the built-in ones.
 
 
 class Node(nn.Module):
-    """A module that calls each op, records the ops in a lower precision, and calls its submodules."""
+    """A module that calls each op, records the ops that return a lower precision, and calls its submodules."""
 
     lower: list[str]
 
@@ -79,7 +79,7 @@ def test_hidden_culprits_are_found_with_their_modules_in_few_runs(sizes: list[in
 
 
 def net(**shared: str) -> Node:
-    """Return a model with the modules a, a.inner, a.inner.deep and b. Options add a module under a second name."""
+    """Return a model with the modules a, a.inner, a.inner.deep and b. Each option adds a module under a second name."""
     model = Node()
     for name in ("a", "a.inner", "a.inner.deep", "b"):
         around, _, last = name.rpartition(".")
@@ -128,7 +128,7 @@ def test_every_op_can_be_a_culprit() -> None:
 
 
 def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
-    """Without a model, the text equals the output of `polycast bisect`."""
+    """`polycast bisect` prints the same text without modules, and two more lines."""
     lines: list[str] = []
     found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
     assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)

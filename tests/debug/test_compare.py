@@ -1,4 +1,4 @@
-"""compare: the errors of each op, relative to a reference run with the same random numbers."""
+"""`compare`: the errors of each op, relative to a reference run with the same random numbers."""
 
 import random
 from collections.abc import Callable
@@ -200,7 +200,7 @@ def noise(x: Tensor) -> Tensor:
     return (x + x.exp() * noise) * (random.random() + float(numpy.random.rand()))
 
 
-# Functions that draw random numbers, and whether the second run gets the numbers of the first.
+# Each function may draw random numbers. The flag states whether the second run gets the numbers of the first.
 DROPS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "noise": (noise, True),
     "dropout": (lambda x: functional.dropout(x, 0.3), True),
@@ -241,7 +241,7 @@ def test_random_numbers_are_drawn_once_or_named(name: str, real_device: str) -> 
 def test_the_random_state_of_an_accelerator_is_restored_if_possible(
     has_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MPS, MTIA and others have no function for the states of all devices, so compare reads the state of each
+    """MPS, MTIA and others have no function for the states of all devices, so `compare` reads the state of each
     device."""
     states, seen = [3, 4], list[list[int]]()
     functions = {"get_rng_state": states.__getitem__, "set_rng_state": lambda state, n: states.__setitem__(n, state)}

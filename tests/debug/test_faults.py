@@ -1,7 +1,7 @@
 """Injected faults at random locations in the training of real models.
 
-If a call's result is 1 % wrong, compare must rank the call first. If the result contains an infinity or a NaN, watch
-must report the call first. With the advice of watch, its findings must not return.
+If a call's result is 1 % wrong, `compare` must rank the call first. If the result contains an infinity or a NaN,
+`watch` must report the call first. With the advice of `watch`, its findings must not return.
 """
 
 import warnings
@@ -24,8 +24,8 @@ from tests.support.properties import examples
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 MODELS = st.sampled_from([resnet, bert, llama])
-WIDTH = 8  # The width of models with branches.
-ROUNDS = 12  # The maximum number of findings whose advice the test follows.
+WIDTH = 8  # Models with branches have this width.
+ROUNDS = 12  # The test follows the advice of at most this many findings.
 
 
 class Training:
@@ -50,7 +50,7 @@ class Training:
         self.optimizer.step()
 
     def sites(self, run: Callable[[], None]) -> dict[int, Site]:
-        """Return the last op of each call in a run, by the number of the op, with the location of the call."""
+        """Return the number of the last op with nonzero values in each call of a run, with the site of the call."""
         found = results_of(run, self.model)
         self.model.zero_grad()
         return found
@@ -124,7 +124,7 @@ BRANCHES = st.fixed_dictionaries(
 def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
     branches: list[dict[str, Any]], ends_in_norm: bool, has_rule: bool, scale: int
 ) -> None:
-    """The loss scale is far too large. The test follows the advice of the first finding until watch finds nothing."""
+    """The loss scale is far too large. The test follows the advice of the first finding until `watch` finds nothing."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(16, WIDTH), *(Branch(**branch) for branch in branches))
     model.append(nn.LayerNorm(WIDTH) if ends_in_norm else nn.Identity()).append(nn.Linear(WIDTH, 16))

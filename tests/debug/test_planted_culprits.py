@@ -1,4 +1,4 @@
-"""bisect finds the injected culprits of a program and the smallest fix in few runs."""
+"""`bisect` finds the injected culprits of a program and the smallest fix in few runs."""
 
 import multiprocessing
 import os
@@ -54,7 +54,7 @@ def is_float(call: Callable[[], Tensor]) -> bool:
 
 
 class Layers(nn.Module):
-    """Linear layers, of which the first overflows float16 unless its rule is fp32. The loss stays finite."""
+    """Linear layers. The input overflows float16, so the loss is finite only if the rule of the first layer is fp32."""
 
     def __init__(self, is_checkpointed: bool = False) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ OTHER, LAYERS, AGAIN = net(), Layers(), Layers(is_checkpointed=True)
 IN, AT_B, BMM = ("linear", "a.inner"), ("bmm", "b"), ("bmm", "")
 LINEAR_B, DEEP = ("linear", "b"), ("linear", "a.inner.deep")
 FIRST = ("linear", "first")
-MOST = 40  # The limit of runs, for up to 40 different rules.
+MOST = 40  # Each search may need at most this many runs.
 FP32 = ("fp32", "built-in")
 PLANTED = {
     "an op in a module": Planted(failing({IN}), MODEL, [IN]),
@@ -216,7 +216,7 @@ PLANTED = {
     "softmax": Planted(softmax_is_exact, None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})),
 }
 
-# Programs without a culprit, and a part of the error.
+# These programs have no culprit. The last value is a part of the error.
 NOTHING = {
     "nothing wrong": (lambda: True, MODEL, "got one under which it is good; check that it runs ops in"),
     "nothing wrong, without a model": (lambda: True, None, "got one under which it is good; check that it runs ops in"),
@@ -268,7 +268,7 @@ def test_a_child_process_that_imports_polycast_follows_the_rules() -> None:
 def test_a_program_that_fails_at_random_rarely_yields_a_wrong_culprit(
     of_good: float, of_bad: float, culprits: tuple[set[tuple[str, str]], ...], count: int
 ) -> None:
-    """of_good and of_bad are the probabilities of a wrong result under good and under bad rules."""
+    """`of_good` and `of_bad` are the probabilities of a wrong result under good and under bad rules."""
     answers, right = Counter[str](), sorted(one for culprit in culprits for one in culprit)
     for seed in range(count):
         draw = random.Random(seed)

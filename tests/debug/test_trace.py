@@ -1,4 +1,4 @@
-"""trace records the casts of each call, the call's rule and the source of the rule, and changes no result."""
+"""`trace` records the casts of each call, the call's rule and the source of the rule, and changes no result."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ def traced(call: Callable[[], object]) -> trace:
 
 ONES = torch.ones(2, 2)
 HALF, WIDE = ONES.to(BF16), ONES.double()
-# A function, and its traced call: op, rule, given dtypes, computed dtypes and number of casts.
+# Each function has its traced call: op, rule, given dtypes, computed dtypes and number of casts.
 CALLS: list[tuple[Callable[[], object], tuple[object, ...]]] = [
     (lambda: linear(ONES, ONES), ("linear", "lower_precision_fp", (F32, F32), (BF16, BF16), 2)),
     (lambda: linear(HALF, HALF), ("linear", "lower_precision_fp", (BF16, BF16), (BF16, BF16), 0)),

@@ -1,4 +1,4 @@
-"""watch names the op that produces an infinity or a NaN, and a rule that can prevent it."""
+"""`watch` names the op that produces an infinity or a NaN, and a rule that can prevent it."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def run_on_fakes(model: nn.Module) -> str:
         return str(model(torch.ones(3, 4)).shape)
 
 
-# Functions that trace a model without a training step.
+# These functions trace a model and run no training step.
 REHEARSALS: list[Callable[[nn.Module], str]] = [
     run_on_fakes,
     lambda model: str(torch.export.export(model, (torch.ones(2, 4),)).graph),
@@ -54,7 +54,7 @@ def device(real_device: str) -> Iterator[str]:
 
 
 def watched(function: Callable[[Tensor], Tensor]) -> watch:
-    """Watch a training step of a model that calls the function."""
+    """Return the watch of a training step of a model that calls a function."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), Function(function), nn.Linear(4, 4))
     with polycast.debug.watch(model) as found:
@@ -97,7 +97,7 @@ def test_repeated_findings_are_printed_once() -> None:
     assert str(found).endswith("\n  2 more, up to step 2")
 
 
-# A function; the op of its finding; the op whose result is the first non-finite one; a part of the remedy.
+# Each row has a function, the op of its finding, the op with the first non-finite result, and a part of the remedy.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: (x + 300) * 300, "mul", "mul", '(model, {"1": {"mul": "fp32"}, "2": {"linear": "fp32"}})'),
     (lambda x: (x + 300).mul_(300) / 1e4, "add", "mul_", '(model, {"1": {"add": "fp32"}})'),
@@ -151,7 +151,7 @@ INFINITIES = torch.full((4,), math.inf).half()
 LOW_MASK = torch.tensor([[0.0, torch.finfo(torch.float32).min], [0.0, 0.0]])
 TOKENS = (torch.tensor([[1, 2]]), torch.tensor([2]), torch.tensor([2]))
 LOWEST = torch.finfo(F16).min
-# Functions with infinities that are intended, that only a mask or a comparison reads, or that softmax maps to zero.
+# These functions have no finding: any infinities are intended, change no result, or are mapped to zero by softmax.
 MEANT: list[Callable[[Tensor], Tensor]] = [
     lambda x: x,
     lambda x: torch.softmax(x.masked_fill(torch.eye(4, dtype=torch.bool)[:2], -math.inf), -1),
@@ -173,7 +173,7 @@ MEANT: list[Callable[[Tensor], Tensor]] = [
 ]
 
 
-# A function, and the ops of its findings.
+# Each function has the ops of its findings.
 FOUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     *((function, []) for function in MEANT),
     # Consequences of a finding are not findings.
@@ -205,7 +205,7 @@ def test_intended_infinities_and_consequences_of_others_are_not_findings(
 def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
     scalers: Any, optimizers: Any, makes_steps: bool, device: str
 ) -> None:
-    """watch also finds the overflow without an optimizer as an argument."""
+    """`watch` also finds the overflow without an optimizer as an argument."""
     if device == NAME and makes_steps and (scalers, optimizers) == (polycast, polycast.syncfree):
         pytest.skip("its steps read found_inf in Python, where watch does not see it")
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))

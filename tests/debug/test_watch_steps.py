@@ -1,4 +1,4 @@
-"""Findings of watch in the steps of optimizers, and in other code that writes to tensors."""
+"""Findings of `watch` in the steps of optimizers, and in other code that writes to tensors."""
 
 import polycast
 import pytest

@@ -1,6 +1,6 @@
 """A backend outside of PyTorch under a registered name: its device, kernels, fallback and regions.
 
-The backend is tests/support/backend. Its fake tensors stand for a vendor's tensors.
+The backend is tests/support/backend. One test registers a name without kernels instead, and uses fake tensors.
 """
 
 import os
@@ -121,7 +121,7 @@ from polycast.verify import verify
 fallback = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
 fallback.fallback(torch.library.fallthrough_kernel)
 library = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
-library.impl("matmul", lambda left, right: left)  # a stand-in for the backend's own kernel
+library.impl("matmul", lambda left, right: left)  # This stands for the backend's own kernel.
 x = torch.ones(2, 2, device="mine")
 before = dump()
 

@@ -24,7 +24,7 @@ def printed_and_programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
 import sys, torch, polycast
 print("torch_xla" in sys.modules)
 import torch_xla
-polycast.GradScaler  # registers the operators
+polycast.GradScaler  # This registers the operators.
 lists = [[torch.rand(3, 3).to("xla") for _ in range(4)] for _ in range(4)]
 steps = [torch.zeros(()).to("xla") for _ in range(4)]
 options = {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8, "maximize": False}
@@ -47,8 +47,7 @@ def test_torch_xla_can_be_imported_after_polycast_which_does_not_load_it(
 
 
 def test_every_result_uses_the_buffer_of_its_input(printed_and_programs: tuple[str, list[str]]) -> None:
-    """With other buffers XLA would copy every tensor twice. The compiled program states the buffer of each
-    result."""
+    """With other buffers, XLA would copy every tensor twice. The compiled program states each result's buffer."""
     (program,) = [text for text in printed_and_programs[1] if "f32[3,3]" in text]
     assert program.count("may-alias") == 16
     assert " = f32[3,3]{1,0} copy(" not in program

@@ -84,7 +84,7 @@ def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
 def test_attention_with_mixed_dtypes(
     category: str | None, value: torch.dtype, mask: torch.dtype, result: torch.dtype
 ) -> None:
-    """policy.yaml has no rule promote, which would run attention with a float32 mask in float32."""
+    """policy.yaml does not list this op for xla. Under promote, a float32 mask would make it run in float32."""
     rule = None if category is None else polycast.Policy({"scaled_dot_product_attention": {"xla": category}})
     query, values, masks = (torch.ones(1, 1, 2, 2, dtype=dtype, device="xla") for dtype in (BF16, value, mask))
     with polycast.autocast("xla", policy=rule):

@@ -1,4 +1,4 @@
-"""The commands and snippets of README.md, CONTRIBUTING.md and docs/. Slow commands and builds are only parsed."""
+"""The commands, paths and snippets of the pages. For slow commands and builds, only the words are checked."""
 
 import contextlib
 import fnmatch
@@ -42,7 +42,7 @@ from tests.support.snippets import (
 # The environment of a user's command. PyTorch warns if NumPy is not installed.
 OWN = {**os.environ, "PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
 COMMANDS = sorted(set().union(*map(commands, PAGES)))
-QUICK = {"conv2d", "LSTM", "diff"}  # These polycast commands take seconds.
+QUICK = {"conv2d", "LSTM", "diff"}  # These polycast commands run, because they are fast.
 
 
 def explained(explain: Callable[[], object]) -> str:
@@ -55,7 +55,7 @@ def explained(explain: Callable[[], object]) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_exists(command: str) -> None:
-    """A command runs, accepts the options on the page, or is a target of make or a module."""
+    """A command runs, accepts the options on the page, or names targets of make, known packages or a module."""
     words = shlex.split(command.removeprefix("uv ").removeprefix("python -m ").partition(" -- ")[0])
     options = [word for word in words if word.startswith("--")]
     if words[0] == "make":
@@ -94,7 +94,7 @@ def test_the_paths_in_the_pages_exist() -> None:
     # `make docs` generates the pages of ops, and checks all links and anchors of the site.
     files = [(ROOT / name).parent / link.partition("#")[0] for name, link in links if not link.startswith("http")]
     assert [path for path in files if not path.exists()] == []
-    # Files that make writes need not exist, and each folder of tests has an errors.txt.
+    # Files that make writes need not exist, and errors.txt is the name of a file in several folders of tests.
     later = ("build/", ".venv", "errors.txt")
     assert [place for place in paths if not place[1].startswith(later) and not path_of(place[1]).exists()] == []
 

@@ -1,4 +1,4 @@
-"""The specification: tests cite all of its numbered sentences, and only those."""
+"""The specification: tests cite each of its numbered sentences, and each citation names an existing sentence."""
 
 import re
 from pathlib import Path

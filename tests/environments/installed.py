@@ -31,7 +31,7 @@ SCRIPTS = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH",
 
 
 def main(folder: Path) -> None:
-    """Create the environment unless it exists, or exit with the names of missing packages."""
+    """Create the environment unless it is up to date, or exit with the names of missing packages."""
     missing = [package for module, package in NEEDED.items() if not is_there(module)]
     if missing:
         sys.exit(
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
 
 
 def is_there(module: str) -> bool:
-    """Return whether this Python has a required package, in a supported version."""
+    """Return whether this Python has a required package, and for setuptools a supported version."""
     if module == "ninja":
         return shutil.which("ninja", path=SCRIPTS) is not None
     try:

@@ -4,13 +4,13 @@
     python -m tests.faults scaler                  # the faults whose names or files contain the word
     python -m tests.faults --compare before.tsv    # the faults that an earlier table lists as caught, and new ones
 
-The table is in a folder of build/faults/ for the contents of the source tree, so a changed tree has a new table. The
-suite runs once, to record the lines that each test executes. For a fault in a line without a test, the tests of its
-area run. All faults take one to two hours on two cores. coverage.py is required.
+A changed source tree has a new table, in a new folder of build/faults/. The suite runs once for each table, to record
+the lines that each test executes. For a fault in a line without a recorded test, or not in Python, the tests of the
+file's area run. All faults take one to two hours on two cores. coverage.py is required.
 
-Results: "caught" names the first test that failed, or the build. "crash" counts as caught: the tests' import failed, or
-their process died. "survived": the fault changes nothing, or a test is missing. A "timeout" is neither caught nor
-survived. The exit status is 1 if a fault that was caught before survives, or if tests did not run.
+Results: "caught" names the failed test, or the build. "crash" counts as caught: an import of the tests failed, or their
+process died. "survived": no test failed. "timeout" and "not run" count as neither. The exit status is 1 if a fault that
+--compare lists as caught survives, if a fault's tests did not run, or if tests do not pass without a fault.
 """
 
 import argparse
@@ -39,15 +39,15 @@ def read(path: Path) -> Table:
 
 
 def is_caught(row: dict[str, str]) -> bool:
-    """Return whether the tests caught the fault of a row."""
+    """Return whether the tests or the build caught the fault of a row."""
     return row["result"] in ("caught", "crash")
 
 
 def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> Iterator[tuple[Fault, Outcome]]:
-    """Yield the outcome of each fault, from as many processes as there are jobs.
+    """Run the tests of each fault in as many processes as there are jobs, and yield the fault with its outcome.
 
     Raises:
-        SystemExit: If tests of an area fail without a fault.
+        SystemExit: If the tests of an area do not pass without a fault.
     """
     recorded = Recording(recording)
     tests = {fault: recorded.tests_of(fault, limit) for fault in faults}
@@ -69,7 +69,7 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
 
 
 def report(table: Table, before: Table) -> int:
-    """Print the faults that are not caught or no longer caught, and return the exit status."""
+    """Print the results other than "caught", print which caught faults survive now, and return the exit status."""
     print(f"{sum(map(is_caught, table.values()))} of {len(table)} faults caught")
     for name, row in table.items():
         if row["result"] != "caught":
@@ -81,7 +81,7 @@ def report(table: Table, before: Table) -> int:
 
 
 def main() -> int:
-    """Measure the faults that the table lacks, and print a report."""
+    """Measure the selected faults that the table lacks, print a report, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="measure the faults whose names or files contain one of these")
     parser.add_argument("--compare", type=Path, help="an earlier table; what it has as not caught is not measured")

@@ -1,7 +1,7 @@
 """Faults: defects that this project once fixed, and mutants that a seed selects.
 
-``history/*.yaml`` lists the defects: a name, the commit of the fix, a file, the consequence for a user, and a text that
-occurs once in the file, with its faulty form. A mutant changes one token or statement of Python, C++ or a template.
+Each defect in ``history/*.yaml`` has a name, the commit of the fix, a file, the consequence for a user, and a text that
+occurs once in the file, with its faulty form. A mutant changes or drops a token or statement, or swaps two arguments.
 """
 
 import ast
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 SEED = 20261124
 # The number of mutants to draw from each folder, from the files with the given suffixes.
 MUTANTS = {("python/polycast", ".py"): 120, ("csrc", ".cpp .h"): 25, ("codegen", ".py .j2"): 25}
-NOT_MUTATED = ("_built_for.py", "op_samples.py")  # A generated file, and a table of shapes.
+NOT_MUTATED = ("_built_for.py", "op_samples.py")  # The first file is generated, and the second has sample arguments.
 
 Site = tuple[int, int, str]  # The start and the end of a text, and the replacement.
 
@@ -57,7 +57,7 @@ def history() -> list[Fault]:
 
 
 def mutants() -> list[Fault]:
-    """Return the mutants for the seed, with about equal numbers of each kind of change."""
+    """Return the mutants for the seed. Each folder has about equal numbers of the kinds of change, if possible."""
     faults = []
     for (folder, suffixes), number in MUTANTS.items():
         kinds: dict[str, list[Fault]] = {}
@@ -103,7 +103,7 @@ class _Sites(ast.NodeVisitor):
         return self._index(node.lineno, node.col_offset), self._index(node.end_lineno, node.end_col_offset)
 
     def _index(self, line: int, column: int) -> int:
-        """Return the index in the text for a line and a column, which ast counts in bytes."""
+        """Return the index in the text for a line and a column. ast counts columns in bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def visit_Compare(self, node: ast.Compare) -> None:

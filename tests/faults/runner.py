@@ -1,6 +1,6 @@
-"""The injection of one fault after the other into a copy of the source tree, where tests run until a test fails.
+"""The injection of one fault after another into a copy of the source tree, where tests run until a test fails.
 
-The tests of a fault run in a fork of a process that has imported all packages except polycast, which saves seconds.
+The tests of a fault run in a fork of a process that has imported PyTorch and other packages. This saves seconds.
 """
 
 import hashlib
@@ -37,12 +37,12 @@ COMPILED = ("csrc/", "codegen/templates/autocast/")
 
 
 class Outcome(NamedTuple):
-    """The outcome of a fault: caught, crash, survived, timeout or not run, and the test that failed."""
+    """The outcome of a fault."""
 
-    result: str
-    by: str
+    result: str  # "caught", "crash", "survived", "timeout" or "not run".
+    by: str  # The test that failed, or another cause of the result.
     seconds: float
-    tests: int
+    tests: int  # The number of selected tests, or of the folders and files of an area.
 
 
 def sources() -> list[str]:
@@ -86,7 +86,7 @@ def build(copy: Path) -> bool:
 
 
 def outcome_of(status: int, log: str) -> tuple[str, str]:
-    """Return the result of a run of pytest and the test that failed, from the exit status and the output."""
+    """Return the result of a run of pytest, and the failed test or another cause, from the status and the output."""
     found = FAILED.search(log)
     if status == pytest.ExitCode.OK:
         return "survived", ""
@@ -106,7 +106,7 @@ class Runner:
         self.copy, self.limit = copy, limit
 
     def run(self, fault: Fault, tests: tuple[str, ...]) -> Outcome:
-        """Inject one fault, build if its file is compiled, run the tests of the fault, and restore the file."""
+        """Inject a fault, build if its file is compiled, run the tests unless the build fails, and restore the file."""
         path, start = self.copy / fault.file, time.monotonic()
         original, is_compiled = path.read_bytes(), fault.file.startswith(COMPILED)
         try:
@@ -119,7 +119,7 @@ class Runner:
         return Outcome(result, by, time.monotonic() - start, len(tests))
 
     def test(self, tests: tuple[str, ...]) -> tuple[str, str]:
-        """Run tests in a process that ends at the first failure, or after three times the limit."""
+        """Run tests in a fork until one fails or three times the limit is over, and return the result and cause."""
         log = self.copy / "build" / "log.txt"
         child = os.fork()
         if child == 0:
@@ -170,12 +170,12 @@ def begin(numbers: "Queue[int]", folder: Path, limit: float) -> None:
 
 
 def run(fault: Fault, tests: tuple[str, ...]) -> Outcome:
-    """Run the tests of a fault in this process's copy."""
+    """Inject a fault into this process's copy, run the tests there, and return the outcome."""
     return _runner.run(fault, tests)
 
 
 def run_unchanged(tests: tuple[str, ...]) -> Outcome:
-    """Run tests without a fault in this process's copy."""
+    """Run tests without a fault in this process's copy, and return the outcome."""
     start = time.monotonic()
     result, by = _runner.test(tests)
     return Outcome(result, by, time.monotonic() - start, len(tests))

@@ -1,7 +1,7 @@
 """The selection of the tests for a fault: the tests that execute its line, with tests of its area first.
 
-``record`` runs the suite once with coverage.py, and writes the lines and the duration of each test. It misses lines
-that run at import, in another process or in C++. For faults in such lines, all tests of the area run.
+``record`` runs the suite once with coverage.py, and writes the lines and the duration of each test. If no test has the
+line of a fault (it may run at import, in another process or in C++), all tests of the area run.
 """
 
 import os
@@ -41,7 +41,7 @@ AREAS = {
     "csrc/cast_cache/": "tests/cast_cache",
     "csrc/multi_tensor/": "tests/optim tests/scaler",
 }
-# These tests read an installed wheel, which has no injected fault.
+# These tests check environments and packages, not the code of polycast.
 LEFT_OUT = ("tests/packaging/test_installed.py", "tests/packaging/test_package.py")
 _recording: coverage.Coverage | None = None
 _durations: dict[str, float] = {}
@@ -65,7 +65,7 @@ def environment(copy: Path) -> dict[str, str]:
 
 
 class Recording:
-    """The lines and durations of the tests in one run of the suite, which ``record`` writes into a folder."""
+    """The lines and durations of the tests in one run of the suite, from a folder that ``record`` wrote."""
 
     def __init__(self, folder: Path) -> None:
         self._data = coverage.CoverageData(str(folder / "lines"))
@@ -74,7 +74,7 @@ class Recording:
             self.durations = dict(database.execute("select test, seconds from durations"))
 
     def tests_of(self, fault: Fault, seconds: float) -> Chosen:
-        """Return the tests to run for a fault, with a total recorded duration of at most these seconds."""
+        """Return the tests for a fault: recorded tests up to these seconds, but at least one, or the area's tests."""
         wanted = area(fault.file)
 
         def order(test: str) -> tuple[int, float]:
@@ -113,7 +113,7 @@ def record(copy: Path, folder: Path, jobs: int) -> None:
 
 
 def pytest_configure() -> None:
-    """Start to record if this process is a worker of pytest-xdist."""
+    """Start to record lines if this process is a worker of pytest-xdist in a run of ``record``."""
     global _recording
     worker, folder = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("FAULTS_RECORDING")
     if worker and folder:
@@ -130,7 +130,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add the duration of a phase to the test, if the test passes."""
+    """Add the duration of a phase to the duration of its test, or remove a test that fails or is skipped."""
     if report.failed or report.skipped:
         _durations.pop(report.nodeid, None)
     elif report.when == "setup" or report.nodeid in _durations:

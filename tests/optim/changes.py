@@ -94,7 +94,7 @@ CHANGES = [name for name in vars(Changes) if not name.startswith("_")]
 
 
 def state_dicts(*sides: Any) -> list[Any]:
-    """Return copies of each side's state, without parameters that are in no group, for which torch.optim fails."""
+    """Remove state of parameters in no group, because torch.optim fails for it, and return copies of the states."""
     for side in sides:
         params = set(chain.from_iterable(group["params"] for group in side.param_groups))
         side.state = defaultdict(dict, {param: values for param, values in side.state.items() if param in params})

@@ -3,7 +3,7 @@
 A program creates parameters of any dtypes and layouts in a few groups, and then steps. Between the steps, the program
 changes gradients, options, groups, parameters or state. torch.optim runs the same program in float64 with its for-loop,
 on unscaled and clipped gradients, without the skipped steps. After each step, all parameters and all state equal
-torch.optim's up to one rounding. torch.optim then continues with our values, so that rounding errors do not add up.
+torch.optim's up to a few roundings. torch.optim then continues with our values, so that rounding errors do not add up.
 """
 
 from collections.abc import Callable, Sequence
@@ -165,7 +165,7 @@ class Program:
         elif kind == "new":
             wide = self.numbers(*param.shape, dtype=C64 if param.is_complex() else F32)
             grad = torch.empty_like(param.detach()).copy_(wide * self.choose("times", [1.0, 1.0, 1e-2, 30.0]))
-            # torch.optim's Adam raises for a gradient that is a view of its conjugate.
+            # torch.optim's Adam raises for a gradient that is a conjugate view.
             plain = self.device == "xla" or (param.is_complex() and self.name != "SGD")
             param.grad = grad if plain else GRADS[self.choose("its layout", list(GRADS))](grad)
 

@@ -76,7 +76,7 @@ def mixed(optimizer: Any) -> list[Tensor]:
 
 
 PLAIN_SGD: dict[str, Any] = {"lr": ONE, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False, "maximize": False}
-# The setting of a case, and a call that raises, with an optimizer of two groups.
+# Each case has its settings, and a call that raises. The argument is an optimizer of two groups.
 CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state_dtype of a first group": ("SGD", lambda _: SGD([{"params": three(), "state_dtype": F32}])),
     "state_dtype of an added group": ("SGD", lambda it: it.add_param_group({"params": three(), "state_dtype": F32})),

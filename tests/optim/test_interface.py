@@ -129,7 +129,7 @@ def test_parameters_of_classes_that_reject_each_other() -> None:
 
 
 def test_parameters_can_be_swapped_between_steps() -> None:
-    """PyTorch swaps only a tensor without other references."""
+    """torch.utils.swap_tensors raises if C++ code stores a reference to the tensor, so a step must not leave one."""
     param, other = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(2))
     optimizer = make(OURS, "Adam", [param])
     set_grads([param], 0)
@@ -162,7 +162,7 @@ def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
 
 @pytest.mark.parametrize("kind", ["SGD dampening", "Adam"])
 def test_a_step_of_torch_optim_syncs_once(kind: str, real_device: str) -> None:
-    """A taken step and a skipped step sync once, for any number of groups."""
+    """Each taken or skipped step syncs once, for any number of groups."""
     if kind == "Adam" and facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} it does not read")
     params = parameters(*SHAPES, device=real_device)

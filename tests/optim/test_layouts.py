@@ -75,7 +75,7 @@ def test_a_gradient_with_another_layout_is_copied_in_parts(kind: str) -> None:
 
 
 def test_views_without_memory_do_not_overlap() -> None:
-    """Overlapping parameters read found_inf, which has no value on the device meta."""
+    """A step of overlapping parameters would read found_inf, which has no value on the device meta."""
     memories = [torch.empty(8, device="meta") for _ in range(2)]
     params = [view.detach().requires_grad_() for memory in memories for view in memory.chunk(2)]
     set_grads(params, 1)

@@ -25,7 +25,7 @@ from tests.support.properties import examples
 
 @pytest.mark.filterwarnings("ignore:loaded state of .* is converted")
 def test_programs_match_torch_optim(kernels: Kernels) -> None:
-    """Some programs also load state from torch.optim on the CPU, and the reverse."""
+    """Some programs also exchange state with torch.optim on the CPU."""
 
     @given(data=st.data())
     @examples(6 if kernels.device == "xla" else 50, shrinks=kernels.device != "xla")

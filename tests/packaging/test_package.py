@@ -21,7 +21,7 @@ RELEASE = ".".join(torch.__version__.split(".")[:2])
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a source distribution in dist/, and the files of an older build and this build in lib/."""
+    """Return a folder with a source distribution in dist/, and with a build over a file of an older build in lib/."""
     folder = tmp_path_factory.mktemp("made")
     stale = folder / "lib" / "polycast" / "gone.py"
     stale.parent.mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_a_source_distribution_contains_only_the_files_of_a_build(made: Path) ->
 
 
 def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path: Path) -> None:
-    """pip checks that the wheel has the version of the source distribution, and may cache it for another PyTorch."""
+    """pip checks that the wheel has the source distribution's version, and may cache the wheel for another PyTorch."""
     (path,) = (made / "dist").glob("*.tar.gz")
     with tarfile.open(path) as archive:
         archive.extractall(made, filter="data")
@@ -80,7 +80,7 @@ def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path:
         assert "Requires-Dist: torch>=2.9" in facts
 
 
-# A program that runs setup.py with a fake compiler.
+# A program that runs setup.py without compiling.
 WITHOUT_COMPILER = """
 import runpy, sys
 from torch.utils.cpp_extension import BuildExtension

@@ -1,6 +1,6 @@
 """The parts of a random program, and the expected dtypes of its ops.
 
-The expected dtypes come from the categories in policy.yaml, not from polycast. Rules have this precedence: inner
+The expected dtypes come from the program's rules and policy.yaml. Rules have this precedence, highest first: inner
 module, outer module, inner region, outer region, process, policy.yaml.
 """
 
@@ -74,7 +74,7 @@ class State:
         return built_in(self.name).get(op, "unlisted")
 
     def computed(self, op: str, given: str) -> str:
-        """Return the dtype of an op's result for an input of the given dtype."""
+        """Return the dtype of an op's result for a first input of the given dtype, or for "weight"."""
         given = "float32" if given == "weight" else given
         value = self.value(op) if self.enabled else "unlisted"
         if self.enabled and value == "unlisted" and op in BELOW and (op, self.device) != ("einsum", "xla"):
@@ -179,7 +179,7 @@ Block: TypeAlias = tuple[Node, ...]
 
 
 class Found(NamedTuple):
-    """An op, the dtype of its first input, and the dtype of its result."""
+    """An op, its first input (a dtype or "weight"), and the expected dtype of its result."""
 
     op: str
     given: str

@@ -84,7 +84,7 @@ class Runs(nn.Module):
 
 
 def made(block: Block, state: State, found: list[Found]) -> Run:
-    """Return a function that runs a block, and append the expected dtype of each of its ops to ``found``."""
+    """Return a function that runs a block, and append the expected dtype for each run of an op to ``found``."""
     runs = [made_of(node, state, found) for node in block]
 
     def run(out: list[Tensor]) -> None:
@@ -150,8 +150,7 @@ def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Modu
 
 
 def backward(node: Checkpoint | Custom, device: str, call: Callable[[Tensor, list[Tensor]], Tensor]) -> Run:
-    """Return a function that runs a call in the node's forward context and backward in the other, possibly in a
-    thread."""
+    """Return a function that runs a call in `node.forward`, and backward in `node.backward`, possibly in a thread."""
 
     def run(out: list[Tensor]) -> None:
         results: list[Tensor] = []

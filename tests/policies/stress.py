@@ -72,7 +72,7 @@ def main(seconds: float) -> None:
     faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # A deadlock prints tracebacks.
     roles = (enters, compiles, forks, uses)
     torch.set_num_threads(1)  # A forked child has no thread pool.
-    # Each role runs once before, because two threads that import dynamo at once fail in PyTorch. PyTorch also looks up
+    # Each role first runs once, because two threads that import dynamo at once fail in PyTorch. PyTorch also looks up
     # an operator at its first call. A child that is forked during the lookup hangs when it calls the operator.
     for role in roles:
         role(random.Random(role.__name__))

@@ -26,7 +26,7 @@ def model() -> nn.Sequential:
 
 
 class Attends(nn.Module):
-    """A module with an attention that reads the weights of its submodule, and with a list, which has no forward."""
+    """A module with an attention that reads the weights of its submodule, and a ModuleList, which has no forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ KEYS: dict[str, tuple[nn.Module, object, list[str]]] = {
     "the model, by a policy": (BLOCKS, Policy({"linear": "fp32"}), [""]),
     "the model, by a release": (BLOCKS, "torch-2.11", [""]),
     "nothing": (BLOCKS, None, []),
-    # The next keys select modules that PyTorch never calls.
+    # PyTorch never calls attention.out_proj and layers, which the next keys match.
     "a reader and what it reads": (ATTENDS, {"re:attention.*": "fp32"}, ["attention", "attention.out_proj"]),
     "what a list holds": (ATTENDS, {"re:layers.*": "fp32"}, ["layers.0"]),
     "all": (ATTENDS, {"re:.*": "fp32"}, ["", "attention", "attention.out_proj", "layers.0"]),
@@ -74,7 +74,7 @@ def test_a_key_of_an_assignment_selects_modules(model: nn.Module, rules: Any, na
 HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
     ({}, [BF16, BF16, BF16]),
     ({"a": torch.float16}, [HALF, BF16, BF16]),
-    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # b has only matmul's rule
+    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # b has no rule of linear.
     ({"[ab]": {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "a": {"linear": "float64"}}, [F64, F32, F32]),
     ({nn.Linear: {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "b": None, "c": "fp32"}, [HALF, BF16, F32]),
 ]

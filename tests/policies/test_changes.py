@@ -1,4 +1,4 @@
-"""The changes by use, assign and keep, which take effect at once, and their handles, which restore earlier states."""
+"""The changes by `use`, `assign` and `keep`, and their handles, which restore earlier states."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -85,7 +85,7 @@ def test_the_handle_of_a_deleted_tensor_does_not_release_another_tensor() -> Non
         del deleted
         if (tensor := torch.ones(2))._cdata == address:
             break
-    assert tensor._cdata == address, "no tensor got the address of a deleted one"
+    assert tensor._cdata == address, "no tensor got the address of a deleted tensor"
     second = cast_cache.keep(module_of(tensor))
     first.remove()
     assert is_kept(tensor)

@@ -235,7 +235,7 @@ def stay():
         entered.set()
         compiled.wait()
         found.append(str(square(torch.eye(2)).dtype))
-staying = threading.Thread(target=stay, daemon=True)  # ends with the process if an error does not set the event
+staying = threading.Thread(target=stay, daemon=True)  # It ends with the process if the event is not set.
 staying.start()
 entered.wait()
 

@@ -74,7 +74,7 @@ class Static(nn.Module):
 
 
 class Listed(nn.Linear):
-    """A module that raises if it is subclassed."""
+    """A module whose class raises if it is subclassed."""
 
     def __init_subclass__(cls, name: str) -> None:
         raise AssertionError(name)

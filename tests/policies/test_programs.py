@@ -1,4 +1,4 @@
-"""Random programs of nested rules have the expected dtypes and values; TIMES=50 runs 2,000 programs.
+"""Random programs of nested rules, with expected dtypes and values. TIMES=50 runs 2,000 programs on each device.
 
 program_parts.py has the parts of a program, programs.py runs a program, and this file draws the programs.
 """
@@ -45,7 +45,7 @@ def _values(op: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def drawn_rules(draw: st.DrawFn) -> Rules:
-    """Draw rules for some of the ops: for all devices, for the CPU, or for other devices."""
+    """Draw rules for at most three ops: for all devices, for one device, or for cuda and the other devices."""
     made: Rules = {}
     for op in draw(st.lists(st.sampled_from(sorted(CALLS)), max_size=3, unique=True)):
         value, form = draw(_values(op)), draw(st.sampled_from(["all", "all", "cpu", "cuda", "others"]))
@@ -89,8 +89,8 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
         edge = regions(st.just(())) | modules(st.just(()))
         if "u" in kinds:
             edge |= st.builds(Around, st.just("use"), st.just(()), drawn_rules(), st.none())
-        # The inner blocks exclude threads, which would follow the process. They also exclude a backward that could
-        # rerun the enclosing forward or wait for its own thread.
+        # The inner blocks exclude compiled code, and threads, which would follow the process. They also exclude a
+        # backward that could rerun the enclosing forward or wait for its own thread.
         inner, nested = (blocks(depth - 1, "".join(set(kinds) - without)) for without in ({*"tcb"}, {*"tcd"}))
         in_thread = st.booleans() if "d" in kinds else st.just(False)
         nodes.append(st.builds(Checkpoint, inner, edge, edge, st.booleans(), in_thread))

@@ -38,7 +38,7 @@ def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Rel
     for name, device in [*rules, *((name, device) for name in record.ops for device in record.devices)]:
         rule = rules.get((name, device))
         held = "unlisted" if rule is None else rule.category.value
-        # A listed op may have a note, even with the category input_dtype.
+        # A rule with a note may differ from PyTorch's rule.
         told = record.category(name, device)
         if device in record.devices and not (rule and rule.note) and told not in (held, ABSENT):
             different.add(f"{device}-{name}")
@@ -99,7 +99,7 @@ def test_a_device_without_a_record_has_its_built_in_categories(record: Release) 
     rules = [rule for rule in polycast.Policy(record.name).by_overload() if rule.device not in record.devices]
     assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
     assert {rule.note for rule in rules} == {f"built-in, because {record.name} has no record"}
-    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # xla: like none, tpu: cpu
+    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # xla and tpu inherit none.
 
 
 def test_an_unchanged_device_that_is_like_a_changed_one_is_saved_explicitly() -> None:

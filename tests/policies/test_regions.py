@@ -77,7 +77,7 @@ def test_hundreds_of_scopes_are_as_fast_as_ten() -> None:
         with region:
             assert (X @ X).dtype == HALF
     early, late = (min(repeat(partial(enter, regions[at]), number=20, repeat=50)) for at in (8, 150))
-    assert late < 4 * early  # A time that grows with the number of scopes would be 15x.
+    assert late < 4 * early  # If the time grew with the number of scopes, late would be more than 15x early.
 
 
 @pytest.mark.parametrize("policy", [None, WIDE], ids=["no policy", "a policy"])

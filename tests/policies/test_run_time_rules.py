@@ -1,4 +1,4 @@
-"""Ops under the rules of policies on every device: listed ops, the ops that they run, and ops of other libraries."""
+"""Ops under policies on each reachable device: listed ops, the ops that they run, and ops of other libraries."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -74,7 +74,7 @@ seen: list[torch.dtype | None] = []
 
 
 def _record(*values: Any) -> Tensor:
-    """Record the dtypes among the arguments, and return a new tensor."""
+    """Record the dtypes of tensors and the dtypes among the arguments, and return a new tensor."""
     items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
     seen.extend(item if isinstance(item, torch.dtype) else item.dtype for item in items if item is not None)
     return torch.empty_like(items[0])
@@ -156,7 +156,7 @@ def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:
 
 @pytest.mark.parametrize(("value", "dtype"), [("input_dtype", F32), ("fp32", F32), ("unlisted", BF16)])
 def test_only_an_unlisted_op_leaves_the_ops_that_it_runs_to_their_rules(value: str, dtype: torch.dtype) -> None:
-    """linear runs addmm or mm, whose built-in rules cast to bfloat16."""
+    """`linear` runs `matmul` or `addmm`, whose built-in rules cast to bfloat16."""
     with polycast.autocast("cpu", policy={"linear": value}):
         assert torch.nn.functional.linear(torch.ones(2, 2), torch.ones(2, 2)).dtype is dtype
 

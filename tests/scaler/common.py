@@ -20,7 +20,7 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "fused": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, fused=True),
     "for-loop": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, foreach=False, fused=False),
 }
-# Calls of the scaler before the step, which check the gradients. "step" makes no call.
+# Calls of the scaler that check the gradients before the step. "step" makes no call.
 LOOKS: dict[str, Look] = {
     "step": lambda scaler, optimizer: None,  # noqa: ARG005
     "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),

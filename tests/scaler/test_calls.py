@@ -28,7 +28,7 @@ IDLE = {"aten::" + name for name in (*VIEWS, "empty", "empty_like", "new_empty",
 
 
 def calls(event: Any) -> Counter[str]:
-    """Return the calls of a profiler event: the event itself if it is an ATen operator, otherwise its children."""
+    """Return the calls of a profiler event: the event itself if it is an ATen operator, or its children's calls."""
     launches = event.name not in IDLE and (
         event.name != "aten::to" or any(child.name == "aten::_to_copy" for child in event.cpu_children)
     )
@@ -66,7 +66,7 @@ def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype =
 def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
     dtype: torch.dtype, groups: int, more: int
 ) -> None:
-    """PyTorch has no states of another dtype, which need copies. PyTorch 2.13 saves two calls for the second group."""
+    """Only our states can have another dtype, which needs copies. PyTorch 2.13 saves two calls for the second group."""
     one, few = (counted(number, groups, dtype=dtype) for number in (1, 2))
     assert one.total() <= few.total()
     assert few == counted(161, groups, dtype=dtype)

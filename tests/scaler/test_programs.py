@@ -1,8 +1,8 @@
 """Random programs of scaler calls match PyTorch's scaler, on any device; PyTorch's scaler runs on the CPU.
 
 A program is a list of calls that train, except for some dropped, repeated or inserted calls. Both sides make the same
-calls. After each call the parameters, the scale, its growth tracker, and the counts of steps and skipped steps are
-equal, or both sides raise the same error.
+calls. After each call both sides have the same parameters, scale, growth tracker, last skip and number of skipped
+steps, within tolerances, or both sides raise the same error.
 """
 
 import pickle
@@ -73,7 +73,7 @@ class Side:
         self.skips: list[list[bool]] = [[] for _ in kinds]  # Whether PyTorch's scaler skipped each step.
 
     def turn(self, call: Call) -> Any:
-        """Return the optimizer of a call. The wrapper, the optimizer and the wrapper's wrapper alternate."""
+        """Return the optimizer of a call. A wrapped optimizer, its wrapper and the wrapper's wrapper alternate."""
         return next(self.turns[call.optimizer])
 
     def state(self, number: int) -> Any:
@@ -134,7 +134,7 @@ class Side:
             self.step(Call("step", number))
 
     def step_by_closure(self, call: Call) -> float | None:
-        """Step with a positional closure, which reads unscaled gradients."""
+        """Step with a positional closure, which reads the gradients."""
         params = self.models[call.optimizer].parameters()
         return self.step(call, lambda: sum(param.grad.sum().item() for param in params if param.grad is not None))
 
@@ -199,7 +199,7 @@ def iterations(draw: st.DrawFn) -> list[Call]:
     # All batches precede all checks, or each batch precedes the check of its gradients.
     parts = (*batches, *looked) if draw(st.booleans()) else chain(*zip(batches, looked, strict=True))
     found = [*chain(*parts)]
-    if looks and draw(st.sampled_from([False, False, True])):  # This program drops the batch.
+    if looks and draw(st.sampled_from([False, False, True])):  # This iteration drops the batch.
         return [*found, *[Call("update")] * draw(st.integers(0, 1))]
     step = draw(st.sampled_from(["step"] * 7 + ["step_by_closure"] + ["step_together"] * 4 * (len(which) - 1)))
     steps = [Call(step, number) for number in which[: 1 if step == "step_together" else None]]
@@ -228,7 +228,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
     """Run a program with PyTorch's scaler on the CPU and with ours on a device, and assert equal results."""
     ours, theirs = Side(kinds, precision, True, device), Side(kinds, precision, False)
     rtol, atol = CLOSE[precision]
-    scaled = set[int]()  # The optimizers with gradients that are still scaled.
+    scaled = set[int]()  # The optimizers whose gradients may be scaled on our side only.
     for call in program:
         if call.name in ("backward", "zero_grad") and call.optimizer in scaled:
             continue

@@ -134,7 +134,7 @@ def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
     ],
 )
 def test_every_call_counts_except_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
-    """Like with PyTorch's schedulers, a trainer may call step once for each process, and before the first step."""
+    """Like PyTorch's schedulers, a schedule may step once for each process, and before the optimizer's first step."""
     loop = Loop()
     if not enabled:
         loop.scaler = polycast.GradScaler(enabled=False)

@@ -154,7 +154,7 @@ def test_gradients_whose_scaled_norm_overflows_are_clipped(max_norm: float, real
 
 
 def test_float16_gradients_are_unscaled_in_registers() -> None:
-    """The unscaled gradients are multiples of 2 ** -24, the smallest float16 number."""
+    """The unscaled gradients are multiples of 2 ** -24, the smallest positive float16 number."""
     weight = torch.zeros(4, dtype=torch.float16, requires_grad=True)
     optimizer = syncfree.SGD([weight], lr=2.0**20, state_dtype=torch.float32)
     weight.grad = torch.tensor([1, 2, 3, -4], dtype=torch.float16) * 2**-14

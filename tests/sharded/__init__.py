@@ -1,1 +1,1 @@
-"""Tests of sharded parameters (DTensors), in a world of two processes."""
+"""Tests of sharded and data parallel training, in a world of two processes."""

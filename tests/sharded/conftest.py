@@ -40,6 +40,6 @@ def on_both_ranks(request: pytest.FixtureRequest, other: world.Other) -> Iterato
 
 @pytest.fixture
 def freed() -> Iterator[None]:
-    """Free models of FSDP1 after the test, because PyTorch then warns, and the warning would fail another test."""
+    """Free models of FSDP1 after the test. PyTorch warns at that time, and the warning would fail a later test."""
     yield
     gc.collect()

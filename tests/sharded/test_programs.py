@@ -1,8 +1,7 @@
 """Random programs of a scaler and optimizers over two ranks match torch.optim with the gradients of all ranks.
 
-Both ranks draw the same program. Each rank has its shards twice: as sharded parameters, and as plain tensors that
-torch.optim steps with unscaled gradients. The program clips the plain gradients by the norm of all shards, and skips
-torch.optim's step if a gradient of any rank is non-finite. TIMES=100 runs 100x as many programs.
+Both ranks draw the same program. torch.optim steps copies of each rank's parts with unscaled gradients, clipped by the
+norm over the ranks, unless the scaler should skip the step. TIMES=100 runs 100x as many programs.
 """
 
 from random import Random
@@ -21,7 +20,7 @@ from tests.support.sharded.world import distributed, rank, size
 
 pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
-# : Arguments like models.PLACES. None means a plain parameter, which differs between ranks.
+# Arguments of placed, like models.PLACES. None means a plain parameter: each rank has its own.
 LAYOUTS: tuple[Any, ...] = (("0",), ("1",), ("R",), ("0R", 1, 0), ("01", 1, 0), ("R1", 0, 1), None)
 MOMENTUM, ADAM = {"lr": 0.1, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -31,11 +30,12 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "foreach": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"foreach": True}),
     "fused": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"fused": True}),
 }
-Part = tuple[int, ...]  # The index of a parameter, and the offset of the part. Replicas have equal parts.
+# A parameter's index, then the rank for a plain parameter, or the mesh coordinates in the dimensions that shard it.
+Part = tuple[int, ...]  # Replicas of a shard have the same Part.
 
 
 def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
-    """Gather the values of all ranks."""
+    """Return the values of all ranks, by part."""
     each: list[Any] = [None] * size()
     distributed.all_gather_object(each, values)
     return {part: value for values in each for part, value in values.items()}
@@ -76,7 +76,7 @@ class Optimized:
         return index, *splits
 
     def give(self, random: Random, scale: float, factor: float, bad: float | None) -> None:
-        """Set gradients. Some may be missing, but not all. One gradient may be non-finite."""
+        """Set gradients, on at least one rank. Some may be missing. The gradient of one part may be non-finite."""
         kept, lone = random.choice(self.parts), random.randrange(size())
         some = {part for part in self.parts if random.random() < random.choice([0.0, 0.5])}
         if random.random() < 0.3:  # The gradients of the parts that only rank `lone` has are missing.
@@ -85,7 +85,7 @@ class Optimized:
         needed = {kept, *(self.part(0, number) for number in range(size()) if not self.is_sharded)}
         for index, (param, layout, shard) in enumerate(zip(self.params, self.layouts, self.shards, strict=True)):
             grad = torch.randn(param.shape, dtype=param.dtype) * scale * factor
-            param.grad = placed(grad, *layout) if layout else grad  # All ranks call placed.
+            param.grad = placed(grad, *layout) if layout else grad  # All ranks call placed, a collective.
             part, local = self.part(index), self.local(param.grad)
             if part in some - needed:
                 param.grad = shard.grad = None

@@ -70,7 +70,7 @@ def test_a_fully_sharded_model_trains_as_with_stock_pytorch(kind: str, look: str
 
 
 def collectives(call: Callable[[], object]) -> list[str]:
-    """Return the reductions that a call makes, and assert that the call makes no other collective."""
+    """Return the operation of each reduction in a call, and assert that the call makes no other collective."""
     reductions = mock.Mock(wraps=distributed.all_reduce)
     with CommDebugMode() as mode, mock.patch.object(distributed, "all_reduce", reductions):  # type: ignore[no-untyped-call]
         call()
@@ -227,4 +227,4 @@ def test_found_inf_is_reduced_without_a_sync(device: str, monkeypatch: pytest.Mo
         checks = [GradientCheck(params, where, (0,), zero, flags, zero) for where in (mesh, None)]
         found_infs, norms = agree(checks, {mesh: Shards(place, split_dims={(0,): None})}, place, with_norms=True)
     assert [tensor.device for tensor in (*found_infs.values(), *norms)] == [place] * 3
-    assert reductions == [(2 + 2,)]  # Two flags (non-finite, present), and the norms.
+    assert reductions == [(2 + 2,)]  # The sum has two flags (non-finite, present) and a norm for each rank.

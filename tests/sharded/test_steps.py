@@ -40,7 +40,7 @@ def test_mixed_placements_meshes_and_plain_tensors(kind: str) -> None:
 
 
 def pending() -> Any:
-    """Return a gradient that a collective is still computing."""
+    """Return a gradient that PyTorch treats as the result of an unfinished collective."""
     result = placed(GRAD, "R")
     result._local_tensor = AsyncCollectiveTensor(result._local_tensor)
     return result

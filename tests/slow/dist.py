@@ -4,7 +4,7 @@
 
 `make build` creates a wheel for each of these PyTorch releases. The script compares the files and metadata of the
 wheels and the source distribution with the checkout. It installs each of them into a new environment, trains a model
-there for one step, and runs `polycast verify`. The script needs the network, and minutes per release.
+there for one step, and runs `polycast verify`. The script needs the network, and takes minutes per release.
 """
 
 import os
@@ -40,7 +40,7 @@ print(polycast.__version__)
 
 
 def main(releases: list[str]) -> None:
-    """Run the stages, and print a line for each. The first failure ends the program."""
+    """Create, check, install and use the files, and print a line for each. The first failure ends the program."""
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir(parents=True)
     minors = {release: release.rpartition(".")[0] for release in releases}
@@ -48,7 +48,7 @@ def main(releases: list[str]) -> None:
         run(["make", "--no-print-directory", "build", f"TORCH={release}"], ROOT)
         (wheel,) = (ROOT / "build" / f"wheel-{release}").glob("*.whl")
         report(Path(shutil.copy(wheel, DIST)), check_wheel(wheel, minor))
-    with TemporaryDirectory() as folder:  # This prevents a new folder among the sources.
+    with TemporaryDirectory() as folder:  # The egg-info folder must not be among the sources.
         run([sys.executable, "setup.py", "-q", "egg_info", "--egg-base", folder, "sdist", "--dist-dir", DIST], ROOT)
     (source,) = DIST.glob("*.tar.gz")
     report(source, check_source_distribution(source))
@@ -80,7 +80,7 @@ def report(path: Path, count: int) -> None:
 
 
 def run(command: Iterable[Any], folder: Path | None = None) -> str:
-    """Run a command without the caller's environment variables, and return its output."""
+    """Run a command without the variables PYTHON* and VIRTUAL_ENV*, and return its output, or exit if it fails."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True)

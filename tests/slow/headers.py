@@ -1,6 +1,6 @@
 """A check that csrc compiles with other PyTorch releases: `python -m tests.slow.headers 2.12.0 newest`.
 
-The headers come from the wheels for macOS, which are the smallest. build/headers/ stores them. CUDA's headers are
+The headers come from the wheels for macOS, which are the smallest, and are stored in build/headers/. CUDA's headers are
 missing, but our code does not include them.
 """
 
@@ -26,7 +26,7 @@ OPTIONS = ["-fsyntax-only", "-Wall", "-Werror", "-DAT_PER_OPERATOR_HEADERS", "-f
 
 
 def main(versions: list[str]) -> int:
-    """Check each release, print a line for each with the errors, and return the exit status."""
+    """Check each release, print its result in one line and then its errors, and return the exit status."""
     failed = False
     for version in versions:
         headers = fetch(newest() if version == "newest" else version)
@@ -42,7 +42,7 @@ def main(versions: list[str]) -> int:
 def standard(headers: Path) -> str:
     """Return the C++ standard with which PyTorch compiles extensions. The folder `headers` contains torch/."""
     match = re.search(r"common_cflags \+= \['-std=(c\+\+\d+)'", (headers / EXTENSION).read_text(encoding="utf-8"))
-    assert match is not None, f"{EXTENSION} of torch {headers.name} does not say the C++ standard"
+    assert match is not None, f"{EXTENSION} of torch {headers.name} does not state the C++ standard"
     return match[1]
 
 

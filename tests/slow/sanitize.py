@@ -1,7 +1,7 @@
 """The script of `make sanitize`, which runs tests on builds with sanitizers.
 
-It compiles the C++ into a package in build/sanitize/: once with AddressSanitizer and UndefinedBehaviorSanitizer for the
-kernels, and once with ThreadSanitizer for the scopes, the cast cache and the call recorder. A finding ends the process,
+It compiles the C++ into two packages in build/sanitize/: with AddressSanitizer and UndefinedBehaviorSanitizer for the
+kernels, and with ThreadSanitizer for the scopes, the cast cache and the call recorder. A finding ends the process,
 so the tests fail.
 """
 
@@ -63,13 +63,13 @@ SANITIZERS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Build and test with each sanitizer, or with the one in the first argument, and return pytest's exit status."""
+    """Build and test all of SANITIZERS, or the one in the first argument, and return pytest's largest exit status."""
     names = [arguments.pop(0)] if arguments and arguments[0] in SANITIZERS else [*SANITIZERS]
     return max(abs(run(name, arguments)) for name in names)
 
 
 def run(name: str, arguments: list[str]) -> int:
-    """Build changed files with a sanitizer, and run the tests."""
+    """Build changed files with sanitizers, run the tests, and return pytest's exit status."""
     sanitizer, build = SANITIZERS[name], BUILD / name
     flags = {"MAX_JOBS": "2", **os.environ, "CFLAGS": sanitizer.flags, "LDFLAGS": sanitizer.flags}
     command = [sys.executable, "setup.py", "--quiet", "build", f"--build-base={build}", f"--build-lib={build / 'lib'}"]

@@ -1,4 +1,4 @@
-"""Arguments of a call, created from its schema. This module imports only torch, so that it runs with any release."""
+"""Arguments of a call, created from its schema. This module needs only torch, so it runs with any release."""
 
 import itertools
 from typing import Any
@@ -37,7 +37,7 @@ class Maker:
             return [self.value(item), self.value(item)]
         if kind == "Tensor":
             return self.tensor(next(self.dtypes))
-        # This string is also the form of a dimension name.
+        # A dimension name is also a "str", and requires this form.
         return {"int": 1, "SymInt": 1, "number": 1, "float": 1.0, "bool": False, "str": "dimname::same"}[kind]
 
     def tensor(self, dtype: torch.dtype) -> torch.Tensor:

@@ -1,9 +1,9 @@
 """Probes for the arguments that arrive below autocast, on any device, without the hardware.
 
-This module imports only torch, so that it runs with any release.
+This module needs only torch, so it runs with any release.
 
-Fake tensors of a device have the device's autocast key, so a call runs the real C++ kernels. The probe, a Python kernel
-on the device's autograd key right below, intercepts the call. The op never runs, so its arguments need not be valid.
+Fake tensors of most devices have the device's autocast key, so a call runs the real C++ kernels. The probe, a kernel in
+Python on the autograd key right below, intercepts the call. The op never runs, so its arguments need not be valid.
 """
 
 import warnings
@@ -53,7 +53,7 @@ def overriding() -> Iterator[torch.library.Library]:
 
 @contextmanager
 def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
-    """Make tensors of a device type fake. Without a module torch.<device type>, a substitute is used."""
+    """Make new tensors fake, so that any device type works. A substitute replaces a missing torch.<device type>."""
     stand_in = not hasattr(torch, device_type)
     if stand_in:
         module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
@@ -88,7 +88,7 @@ def _probe(name: str) -> Callable[..., None]:
 
 
 def _parsable(key: str, name: str) -> str:
-    """Return an autograd key, or the alias that determines its kernels if Python cannot parse the key."""
+    """Return an autograd key or, if Python cannot parse it, the alias key that determines the overload's kernel."""
     try:
         torch._C._dispatch_key_parse(key)
     except RuntimeError:

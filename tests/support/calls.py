@@ -25,7 +25,7 @@ def call(
 
 
 def check_call(case: Case, given: list[torch.dtype], lower: torch.dtype) -> None:
-    """Assert that a call arrives below autocast in the dtypes of the case's category or dtype."""
+    """Assert that a call reaches the case's overload below autocast, in the dtypes that the category requires."""
     made, reached = call(case, given, lower)
     tensors, dtypes = made, reached.dtypes
     if case.category in SETS_A_DTYPE:

@@ -52,7 +52,7 @@ def casts_by_itself(device: str) -> bool:
 
 
 def require_lstm(device: str) -> None:
-    """Skip a test if an LSTM under stock autocast raises on this CPU."""
+    """Skip a test on the CPU if an LSTM under stock autocast raises there."""
     lstm, inputs = torch.nn.LSTM(1, 1), torch.ones(1, 1, 1)
     try:
         with polycast.uninstall(), torch.autocast(devices.HOST):
@@ -89,7 +89,7 @@ def synchronize(device: str) -> None:
 
 
 class Reads(TorchDispatchMode):
-    """A dispatch mode that lists the ops with a device sync: copies to the CPU, and ops that read values on the CPU."""
+    """A dispatch mode that lists the ops with a device sync: copies to the CPU, and ops with data-dependent results."""
 
     def __init__(self, device: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -111,7 +111,7 @@ class Reads(TorchDispatchMode):
 
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
-    """Raise for a device sync in this block, or for an op in Reads if the device does not report syncs."""
+    """Raise for a device sync in this block, or for an op that Reads lists if the device reports no syncs."""
     if device == devices.XLA_TYPE:
         from tests.support.xla import Traffic
 

@@ -36,7 +36,7 @@ def composition() -> Iterator[None]:
 
 
 def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
-    """Step in float32, because PyTorch's fused SGD on the CPU omits some 16-bit elements."""
+    """Step 16-bit tensors in float32, because PyTorch's fused SGD on the CPU omits some 16-bit elements."""
     wide = [[tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors] for tensors in lists]
     fused_sgd_(*wide, **options)
     for tensor, value in zip(chain(*lists), chain(*wide), strict=True):
@@ -103,7 +103,7 @@ def parameters(
 
 
 def set_grads(params: Iterable[Tensor], seed: int, factor: float = 1.0) -> None:
-    """Set a gradient for each parameter, which depends only on the seed and the factor."""
+    """Set a random gradient for each parameter. Equal seeds and factors give equal gradients."""
     generator = torch.Generator().manual_seed(1000 + seed)
     for param in params:
         real = torch.randn(param.shape, generator=generator) * factor

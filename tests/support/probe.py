@@ -1,4 +1,4 @@
-"""The kernels, regions and tensors of each device in policy.yaml, and the calls below its kernels: see below.py."""
+"""The kernels, regions and tensors of each device in policy.yaml, and the calls below the kernels: see below.py."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +35,7 @@ NO_XLA = "torch_xla is not installed, or USE_TORCH_XLA=0 disables it"
 
 
 def is_here(device: str) -> bool:
-    """Return whether real tensors of the device can be created."""
+    """Return whether tests use real tensors of the device: on the CPU, and on XLA if HAS_XLA."""
     return device_type_of(device) == "cpu" or (device_type_of(device) == "xla" and HAS_XLA)
 
 
@@ -49,7 +49,7 @@ def is_reachable(device: str) -> bool:
 
 @contextmanager
 def kernels_of(device: str) -> Iterator[None]:
-    """Install only the kernels of one device, on any hardware."""
+    """Install only the kernels of one device, on any hardware, and restore the others at the end."""
     before = polycast.installed()
     polycast.uninstall()
     with installation.changing():
@@ -71,7 +71,7 @@ def stock_kernels() -> Iterator[None]:
 
 
 def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractContextManager[None]:
-    """Allow tensors of the device: real ones if the device is present, otherwise fake ones."""
+    """Allow tensors of the device: real tensors if `is_here`, otherwise fake tensors."""
     return nullcontext() if is_here(device) else fake_tensors(device_type_of(device), mode)
 
 
@@ -89,7 +89,7 @@ def region(device: str, dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def in_force(policy: polycast.Policy) -> Iterator[None]:
-    """Apply a policy over all others, even if no region of the device can be entered."""
+    """Apply a policy over all others, even for a device whose regions cannot be entered."""
     with scopes.over(policy):
         yield
 

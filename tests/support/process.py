@@ -17,7 +17,7 @@ def dump():
 def python(code: str, **environment: str) -> str:
     """Run code in a new process and return its output. In the code, `dump()` returns the dispatcher's state.
 
-    Output on stderr raises. Warnings are errors, except for PyTorch's warning if NumPy is not installed.
+    An error or output on stderr raises. Warnings are errors, except for PyTorch's warning if NumPy is not installed.
     """
     run = subprocess.run(
         [sys.executable, "-W", "error", "-W", "ignore:Failed to initialize NumPy", "-c", DUMP + code],

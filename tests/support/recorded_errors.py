@@ -28,7 +28,7 @@ def read(path: Path) -> dict[str, str]:
 
 
 class RecordedError:
-    """The recorded error of one test. A second error is recorded as ``name #2``."""
+    """The recorded errors of one test. The second error is recorded as ``name #2``, and so on."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._path = request.path.with_name(NAME)
@@ -42,7 +42,7 @@ class RecordedError:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Assert that the block raises the recorded error, with the recorded type and text."""
+        """Assert that the block raises an error with the recorded type and text, or record it with --rewrite-errors."""
         self._calls[self._name] += 1
         number = self._calls[self._name]
         name = self._name if number == 1 else f"{self._name} #{number}"
@@ -61,8 +61,8 @@ class RecordedError:
 
 
 def rewrite(items: list[pytest.Item]) -> None:
-    """Write the errors of this run, remove the errors of deleted tests, and leave the errors of tests that did not
-    run."""
+    """Replace the errors of the tests that ran, and remove the errors of tests that the collected files no longer have.
+    Other errors remain."""
     tests = {(item.path.with_name(NAME), f"{item.path.name}::{item.name}") for item in (*items, *deselected)}
     files = {(path, name.partition("::")[0]) for path, name in tests}
     for path in {path for path, _ in tests}:

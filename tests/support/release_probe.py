@@ -1,4 +1,4 @@
-"""Stock PyTorch's category of each op, derived from the dtypes below its kernels and printed as JSON.
+"""Stock PyTorch's category of each op, derived from the dtypes below PyTorch's kernels and printed as JSON.
 
     python -m tests.support.release_probe
 
@@ -61,7 +61,7 @@ def probe(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def category(key: str, name: str) -> str:
-    """Return the category of the active kernel, or "stock" if the kernel fits no category."""
+    """Return the active kernel's category, "stock" if no category fits, or "unseen" if Python cannot call the op."""
     seen: list[Seen] = []
     for lower in LOWERS:
         for given in ((F32,), (lower,), (F32, lower), (lower, F32), (F64, lower), (lower, F64), (INT, lower), (F64,)):
@@ -77,7 +77,7 @@ def category(key: str, name: str) -> str:
 
 
 class Unmakeable(Exception):  # noqa: N818  # It is not an error.
-    """An exception for a call that cannot be created."""
+    """An exception for a call that cannot be created or does not reach a probe."""
 
 
 def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtype) -> Seen:

@@ -1,4 +1,4 @@
-"""The snippets and commands of README.md, CONTRIBUTING.md and the pages of docs/."""
+"""The snippets and commands of README.md, CHANGELOG.md, CONTRIBUTING.md and the pages of docs/."""
 
 import ast
 import math
@@ -45,7 +45,7 @@ class Example(NamedTuple):
 
 
 def examples(name: str) -> list[Example]:
-    """Return the Python blocks of a page. A text block that follows is the output of a Python block."""
+    """Return the Python blocks of a page. A text block directly after a Python block is its output."""
     found = [(kind, dedent(text)) for kind, text in _BLOCK.findall(page(name))]
     outputs = [text if kind == "text" else "" for kind, text in [*found[1:], ("", "")]]
     return [Example(text, output) for (kind, text), output in zip(found, outputs, strict=True) if kind == "python"]
@@ -91,7 +91,7 @@ def _word_pattern(word: str) -> str:
 
 
 def commands(name: str) -> set[str]:
-    """Return the commands on a page, from its console blocks and from the code in the text."""
+    """Return the commands on a page: in console blocks, in blocks without a language, and in the text's code."""
     lines = [
         line.removeprefix("$ ")
         for kind in ("", "console")

@@ -53,9 +53,9 @@ def backward(forward: Any, x: Tensor, scale: Any = same, step: Any = same) -> Te
 
 
 def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
-    """Run PyTorch's replicas of the model in threads, like nn.DataParallel.
+    """Return a function that runs PyTorch's replicas of the model in threads, like `nn.DataParallel`.
 
-    Each thread enters PyTorch's enclosing region. Specification 5.2.
+    Each thread enters a PyTorch region, which is enabled if the call is in an enabled region. Specification 5.2.
     """
 
     def copies(tensors: list[Tensor], devices: list[int], detach: bool) -> list[list[Tensor]]:  # noqa: ARG001
@@ -89,7 +89,7 @@ def with_compiled_step(forward: Any, x: Tensor, scale: Any = same, step: Any = s
 
 
 def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same) -> Any:
-    """Compute the gradients of each sample by vmap of grad."""
+    """Run a step with the gradients of each sample, by `vmap` of `grad`, and return the outputs."""
 
     def loss(params: dict[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
         y = torch.func.functional_call(model, params, x[None])[0]
@@ -166,7 +166,7 @@ def kinds(way: Way, net: Net, held: Any = NONE, around: Any = nullcontext, unit:
 
 
 def outside(way: Way, enter: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a region around the call, by which PyTorch casts a compiled backward. A hook would run backward in it."""
+    """Return the region by which PyTorch casts a compiled backward, or none if a hook would run backward in it."""
     return nullcontext if way.run is in_a_hook else enter
 
 
@@ -273,7 +273,7 @@ FEATURES = POLICIES | OTHERS
 
 
 def verdict(feature: str, way: Way) -> str:
-    """Return "yes", "as stock", "raises: " with the error, or "no" if a region applies but its rules do not."""
+    """Return "yes", "as stock", "raises: " or "no: " with details, or "no" if a region applies without its rules."""
     see, works = FEATURES[feature]
     torch._dynamo.reset()
     try:

@@ -171,7 +171,7 @@ def test_a_loop_of_the_documents_trains_like_float32(
 
 
 def test_a_training_run_finds_its_scale(real_device: str) -> None:
-    """Without the skipped steps, whose losses repeat, a run with a too large scale equals a float32 run."""
+    """Without the skipped steps, whose losses repeat, a run with a too large scale trains like a float32 run."""
     losses, _, scaler, optimizer = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
     assert (3 < skips < 10) if for_scaling(real_device) is torch.float16 else skips == 0

@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
         *(options.good, options.bad, options.repeat),
         lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
     ).run()
-    print(found)  # before the file is written, because writing can fail
+    print(found)  # this precedes the save, which can fail
     found.policy.save(options.output)
     print(f"The rules are in {options.output}: {ENVIRONMENT_POLICY}={options.output} {shlex.join(options.command)}")
     arguments = f"good={str(options.output)!r}, bad={options.bad!r}, repeat={options.repeat}, model=model"
@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
 
 
 def _run(command: list[str], candidate: Candidate) -> Run:
-    """Run the command under a candidate, with an empty standard input."""
+    """Run the command under a candidate, with an empty standard input, and return its status and last lines."""
     start = time.perf_counter()
     with followed(candidate, None), TemporaryFile() as output:
         status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False).returncode

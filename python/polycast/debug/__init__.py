@@ -2,11 +2,11 @@
 
 - :class:`trace` records each call in a region, with its rule and its casts.
 - :func:`bisect` finds the rules that make a program fail.
-- :func:`compare` returns the errors of a program's ops relative to float32.
+- :func:`compare` returns the errors of a program's ops relative to a reference run, by default in float32.
 - :func:`verify` checks the built-in rules and the sync-free steps on a device.
 - :class:`watch` finds the ops that make infinities and NaNs.
 
-The other classes are the types of results.
+The other classes are the types of the results and of their parts.
 """
 
 from polycast.debug.bisecting import bisect

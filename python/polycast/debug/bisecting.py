@@ -21,7 +21,7 @@ from polycast.scope.assignment import assign
 from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
-_GOOD, _SKIP, _MOST = 0, 125, 127  # the exit statuses of `git bisect run`
+_GOOD, _SKIP, _MOST = 0, 125, 127  # these exit statuses have the meaning that they have for `git bisect run`
 # Note [How likely is a wrong result?]
 # If a program fails at random, a run can give a wrong answer, and the search can find the wrong rules. A result is
 # right if a few answers are right: each set alone is bad, and good without any one of its rules, and the fix is good.
@@ -40,10 +40,10 @@ class Run(NamedTuple):
     """One run of the program under some rules."""
 
     status: int
-    """0 is good, 125 cannot be tested, any other status up to 127 is bad, and 128 + N was killed by signal N."""
+    """0 is good, 125 cannot be tested, any other status up to 127 is bad, and above 127 a signal killed the run."""
     seconds: float
     message: str
-    """How the run ended, with the end of its output."""
+    """How the run ended; for a command, also the last lines of its output."""
 
 
 def bisect(
@@ -58,31 +58,31 @@ def bisect(
     """Find minimal sets of rules that make a program bad, and a fix.
 
     The program runs under mixes of a good and a bad policy. Each op, or with a model each op in each module, has its
-    rule from one of them. With only the rules of a set as in `bad`, the program is bad. The set is minimal: with any
-    one of its rules as in `good`, the program is good. The search ends when the program is good with the rules of all
-    sets as in `good` and all other rules as in `bad`. Each rule of the fix is needed.
+    rule from one of the two. If only the rules of a set are as in `bad`, the program is bad. The set is minimal: if any
+    one of these rules is as in `good` as well, the program is good. The search ends when the program is good with the
+    rules of all sets as in `good` and all others as in `bad`. The fix omits rules as long as the program stays good.
 
-    The first run is recorded, and the search begins with the recorded ops and modules. Three runs confirm each answer
-    on which the result depends. Child processes that import polycast follow the policy of the process.
+    The first run is recorded, and the search begins with the recorded ops and modules. Each answer on which the result
+    depends is found at least three times. Child processes that import polycast use the same process-wide policy.
 
     Args:
-        check: A function that runs the program, and returns a true value if the program is good, a false one if it is
-            bad. An exception is bad as well. Each call must do the same, so seed random numbers and create trained
-            models in the function.
+        check: A function that runs the program, and returns whether the program is good, as a true or a false value. An
+            exception counts as bad. Each call must do the same, so seed random numbers and create trained models in it.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
-        bad: A policy under which the program is bad.
-        repeat: The largest number of runs for an answer. A bad run is the last one. Rules that fail in a share p of
-            runs count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
-        progress: A function that is called with a line of text after each run.
-        model: The model that the program runs, directly or as copies. Each run assigns rules to its modules, as
-            :func:`polycast.assign` does.
+        bad: A policy under which the program is bad, in one of the forms of `good`.
+        repeat: The largest number of runs for an answer. The first bad run is the last one. Rules under which a share p
+            of the runs is bad count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
+        progress: A function that is called with a line of text after each run except the recorded one.
+        model: The model that the program runs, directly or as copies. Each run assigns rules to modules of the model,
+            as :func:`polycast.assign` does.
 
     Returns:
         The rules, a fix, and the number of runs. The result prints as a table.
 
     Raises:
-        ValueError: If the program is bad under `good` or good under `bad`, or if two runs under the same rules differ.
-        TypeError: If `check` returns None.
+        ValueError: If `repeat` is below 1, if a policy has problems, if both policies are equal, if the program is bad
+            under `good` or good under `bad`, or if two answers for the same rules differ.
+        TypeError: If `check` returns None, or if a policy has another type.
 
     Example:
         >>> import torch, polycast
@@ -145,10 +145,10 @@ class Search:
     Args:
         run: A function that runs the program under a candidate.
         good, bad, repeat, progress, model: The arguments of `bisect`.
-        calls: A function that returns the calls of a run under a candidate.
+        calls: A function that returns the calls of a run under a candidate. None if no run is recorded.
 
     Raises:
-        ValueError: If an argument is wrong.
+        ValueError: If `repeat` is not an integer of at least 1, if a policy has problems, or if both are equal.
     """
 
     def __init__(
@@ -168,14 +168,14 @@ class Search:
             raise ValueError("good, bad: expected different policies, got equal ones; change one of them")
         self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
         self._tried: defaultdict[Hashable, list[tuple[bool | None, Run]]] = defaultdict(list)
-        self._among = 0  # the number of switches among which the next culprit is; 0 before the search
+        self._among = 0  # the next culprit is among this many switches; 0 means that no search has begun
         self._runs = 0
 
     def run(self) -> Bisection:
         """Search for the culprits and a fix, and return them with the result of the last run.
 
         Raises:
-            ValueError: If the program is not good under "good" or not bad under "bad", or if two answers differ.
+            ValueError: If the program is not good under "good" or not bad under "bad", or if `_try` raises it.
         """
         seen = [] if self._calls is None else self._calls(Candidate(self._bad, {}))
         self._runs += self._calls is not None
@@ -207,7 +207,7 @@ class Search:
         return Bisection((*culprits,), *candidate, self._runs, len(switches), proved, notes)
 
     def _fix(self, policies: CandidatePolicies, culprits: list[Switch]) -> tuple[list[Switch], Candidate, bool]:
-        """Return the culprits that must be as in "good", their candidate, and whether it is good."""
+        """Return the culprits to set as in "good", the candidate for them, and whether the program is then good."""
 
         def made(fix: Sequence[Switch]) -> Candidate:
             return policies.candidate([one for switch in fix for one in policies.widened(switch)])
@@ -253,12 +253,12 @@ class Search:
         raise ValueError(f"{end}: expected a policy under which the program is {end}, got {got}")
 
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
-        """Return whether the program is bad under a candidate (None if it cannot be tested), and its last run.
+        """Return whether the program is bad under a candidate (None if it cannot be tested), and the last run.
 
-        The program runs until there are `times` answers. Answers of earlier calls count.
+        The program runs until the candidate has `times` answers, including the answers of earlier calls.
 
         Raises:
-            ValueError: If a run was killed, or two answers differ.
+            ValueError: If a signal killed a run, or if two answers for the candidate differ.
         """
         answers = self._tried[candidate.policy, frozenset(candidate.modules.items())]
         while len(answers) < times:

@@ -12,18 +12,18 @@ _SHOWN = 8  # the fix refers to a policy with more rules as `found.policy`
 
 
 class Culprit(NamedTuple):
-    """A rule that makes the program bad."""
+    """A rule that makes the program bad, alone or together with the other rules of its group."""
 
     op: str
     module: str
     """The name of the module that calls the op, such as "encoder.0"; "" for the model itself, for calls outside of it,
     and without a model."""
     good: str
-    """The category in "good"."""
+    """The category in "good"; several, with commas, if the overloads or devices differ."""
     bad: str
-    """The category in "bad"."""
+    """The category in "bad", in the same form; if a region has its own rule for the op, that rule."""
     group: int
-    """The number of the group. Its rules make the program bad only together."""
+    """The number of its group. The rules of a group make the program bad only together."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +31,30 @@ class Bisection:
     """The rules that make a program bad, and a fix, which print as a table."""
 
     culprits: tuple[Culprit, ...]
-    """The rules. Each group is minimal: without any one of its rules the program is good."""
+    """The rules. Each group by itself makes the program bad, and without any one of its rules it does not."""
     policy: Policy
     """The "bad" policy with the rules of the fix that are not for modules, for :func:`polycast.use`."""
     modules: dict[str, Policy]
-    """The rules of the fix for modules, for :func:`polycast.assign`."""
+    """The policies that the fix assigns to modules, for :func:`polycast.assign`."""
     runs: int
     """The number of runs of the program."""
     switches: int
-    """The number of ops whose rules differ between "good" and "bad", counted in each module of the model."""
+    """The number of ops whose rules differ between "good" and "bad", counted in each module that can have rules."""
     proved: bool
-    """Whether the last run, which had the fix, was good."""
+    """Whether the last run under the fix was good."""
     notes: tuple[str, ...]
     """Sentences that qualify the result."""
 
     @property
     def fix(self) -> str:
-        """The code that makes the program good."""
+        """The code that applies the fix."""
         rules = {module: dict(policy.rules) for module, policy in self.modules.items()}
         policy = json.dumps(self.policy.rules) if len(self.policy) <= _SHOWN else "found.policy"
         calls = [f"polycast.use({policy})"] if self.policy or not rules else []
         return "; ".join([*calls, *([f"polycast.assign(model, {json.dumps(rules)})"] if rules else [])])
 
     def __str__(self) -> str:
-        """Return the table, the fix and the number of runs."""
+        """Return the table, the fix, the number of runs and the notes."""
         groups: dict[int, list[str]] = {}
         for one in self.culprits:
             groups.setdefault(one.group, []).append(str(Switch(one.op, one.module)))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 LARGEST = 1e9
-"""The number that replaces an infinite error or a NaN."""
+"""The upper limit of errors. It replaces NaNs and larger errors."""
 # In these ops the absolute error of an input counts: its relative error, multiplied by its norm.
 _SUMS = ("add", "add_", "sub", "rsub", "cat", "stack", "where", "copy_", "index_put", "scatter_add", "slice_scatter")
 
@@ -38,7 +38,7 @@ def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
     """Return the share of each op in the error of the ends, from 0 to 1.
 
     Args:
-        nodes: The ops in order.
+        nodes: The ops, in the order in which they ran.
         ends: The results of the program, with the squares of their errors.
     """
     weights = [0.0] * len(nodes)
@@ -68,5 +68,5 @@ def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
 
 
 def capped(errors: Iterable[float]) -> list[float]:
-    """Return the errors, with LARGEST instead of a NaN or a larger number."""
+    """Return the errors, with `LARGEST` instead of NaNs and of larger errors."""
     return [LARGEST if math.isnan(error) else min(error, LARGEST) for error in errors]

@@ -17,9 +17,11 @@ class Site(NamedTuple):
     """The position of a call in a program."""
 
     phase: str
-    """"forward"; "backward" if autograd made the call; "step" within an optimizer's step."""
+    """"forward"; "backward" if autograd made the call; "step" within an optimizer's step, in a watch. A module's
+    forward that backward runs again is "forward", except in a trace."""
     module: str
-    """The name of the innermost module that made the call; "" for the model itself, and outside of modules."""
+    """The name of the innermost module that made the call; "" for the model itself, and outside of modules. In
+    backward, watches and comparisons have the name of the module or weight whose gradient the call computes."""
     op: str
     n: int
     """The number of earlier calls of the op in this phase and module."""
@@ -48,25 +50,22 @@ class Cast:
     reused: bool
     """Whether the cast was already in the cast cache, or made for another argument."""
     weight: str | None
-    """The name of the weight; None for other tensors."""
+    """The name, if the argument is a weight of the model; None for other tensors, and without a model."""
 
     @property
     def bytes(self) -> int:
-        """The bytes that the cast reads and writes."""
+        """The bytes that the cast reads and writes; 0 if it is reused."""
         return 0 if self.reused else self.elements * (self.given.itemsize + self.to.itemsize)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an op inside a region.
-
-    Each tuple of dtypes has one dtype for each tensor, including tensors in lists.
-    """
+    """A call of an op in a region. Each tuple of dtypes has one dtype for each tensor, including tensors in lists."""
 
     site: Site
     device: str
     rule: str
-    """A category or a dtype; "unlisted" if the op has no rule, "stock" if PyTorch's own kernel ran."""
+    """A category or a dtype; "unlisted" if the op has no rule, "stock" if PyTorch's own autocast kernel ran."""
     origin: str
     """The origin of the rule: "policy.yaml", with the reason if PyTorch has another rule; "process: ...",
     "region: ..." or "module: ..." with the key in that policy; "torch" for "stock"; "" for "unlisted"."""
@@ -76,7 +75,7 @@ class Call:
     returned: tuple[torch.dtype, ...]
     casts: tuple[Cast, ...]
     source: str
-    """The file and line of the program; "" if not requested."""
+    """The file and line of the program; "" if not requested, and in the backward of an accelerator."""
     order: int
     """The number of the call, in the order in which calls began."""
 
@@ -87,12 +86,12 @@ class Call:
 
     @property
     def module(self) -> str:
-        """The name of the module that made the call."""
+        """The name of the module at the site."""
         return self.site.module
 
     @property
     def is_ruled(self) -> bool:
-        """Whether the rule sets the dtype that the op computes in: "unlisted" and "input_dtype" do not."""
+        """Whether the rule may set the dtype that the op computes in: all except "unlisted" and "input_dtype" may."""
         return self.rule not in (UNLISTED, "input_dtype")
 
 

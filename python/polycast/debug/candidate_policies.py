@@ -15,7 +15,7 @@ from polycast.scope import module_keys
 from polycast.scope.assignment import assigned
 from polycast.torch_internals import DispatchKey
 
-_Rules: TypeAlias = dict[str, dict[str, str]]  # the category by overload and device
+_Rules: TypeAlias = dict[str, dict[str, str]]  # this maps each overload to its categories by device
 
 
 class Candidate(NamedTuple):
@@ -41,17 +41,17 @@ class CandidatePolicies:
     """The candidates that mix two policies.
 
     Args:
-        good: One policy.
-        bad: The other policy.
+        good: The policy under which the program is good.
+        bad: The policy under which the program is bad.
         model: The model whose modules are switched separately. None switches each op as a whole.
-        calls: Recorded calls of a run under "bad", whose switches come first. Calls of compiled code and of other
-            threads and processes are not recorded.
+        calls: Recorded calls of a run under "bad". Their switches come first. Calls of compiled code, other processes
+            and the program's other threads are not recorded.
     """
 
     def __init__(self, good: Policy, bad: Policy, model: nn.Module | None, calls: Iterable[Call] = ()) -> None:
         self._bad = bad
         self._rules: dict[str, tuple[_Rules, _Rules]] = {}
-        """The rules of each op that differs, as in "good" and as in "bad"."""
+        """The rules of each op whose rules differ, as in "good" and as in "bad"."""
         ends = [{rule.key: rule for rule in (*BUILT_IN, *policy.by_overload())} for policy in (good, bad)]
         for key in sorted({*ends[0], *ends[1]}):
             categories = [end[key].category if key in end else UNLISTED for end in ends]
@@ -63,7 +63,7 @@ class CandidatePolicies:
         self._modules = [""] if model is None else ["", *_called(model)]
         self._own = {} if model is None else {**assigned(model)}
         self.regions: dict[str, str] = {}
-        """Rules of regions for ops that differ. They override rules of the process; rules of modules override them."""
+        """Rules of regions for ops in `_rules`. They override rules of the process; rules of modules override them."""
         seen: dict[Switch, None] = {}
         for call in calls:
             op, module = call.op.partition(".")[0], call.module
@@ -79,7 +79,7 @@ class CandidatePolicies:
         """A switch for each op with different rules, in each module. The switches of recorded calls are first."""
 
     def _around(self, module: str) -> str:
-        """Return the closest outer module that can have rules. Its rules apply in the given module as well."""
+        """Return the closest outer module that can have rules. They apply in the given module if it has none."""
         module = module.rpartition(".")[0]
         return module if module in self._modules else self._around(module)
 
@@ -87,9 +87,9 @@ class CandidatePolicies:
         """Return the rules of "bad" with some switches as in "good".
 
         An op that is switched for the module "" has a rule of the process; other switches set rules of modules. Rules
-        of a module apply in inner modules as well, so inner modules that are not switched are given the "bad" rules.
-        Rules of regions and of modules override the process. If one of them has a rule for the op, the module gets a
-        rule for every switch, even the module "".
+        apply in inner modules as well, so inner modules that are not switched are given the "bad" rules, unless they
+        have a rule for the op. Rules of regions and of modules override rules of the process. If a region or the module
+        has a rule for the op, a switch sets a rule of the module, even of the module "".
         """
         process: _Rules = {}
         modules: dict[str, _Rules] = {}
@@ -111,9 +111,9 @@ class CandidatePolicies:
         return Candidate(self._bad | Policy(process), policies)
 
     def widened(self, switch: Switch) -> list[Switch]:
-        """Return a switch, and the switches of inner modules that are not known to call the op.
+        """Return a switch, and the switches of its op for inner modules that are not known to call the op.
 
-        A switch without a module is for all modules, because calls outside of modules follow the rules of the process.
+        For the module "", return all switches of the op, because calls outside of modules follow rules of the process.
         """
         inside = (Switch(switch.op, module) for module in self._modules if module.startswith(f"{switch.module}."))
         known = self.switches[: self.seen]
@@ -122,18 +122,18 @@ class CandidatePolicies:
         return [switch, *(one for one in inside if one not in known)]
 
     def categories(self, op: str) -> tuple[str, str]:
-        """Return the categories of an op in "good" and in "bad", as strings."""
+        """Return the categories of an op in "good" and in "bad", as strings. A rule of a region replaces the latter."""
         ends = [[category for devices in rules.values() for category in devices.values()] for rules in self._rules[op]]
         good, bad = (", ".join(dict.fromkeys(end)) for end in ends)
         return good, self.regions.get(op, bad)
 
     def by_written_name(self, group: Sequence[Switch]) -> list[Switch]:
-        """Return the switches of a group, except for ops that another op of the group runs in the same module."""
+        """Return the switches of a group. If an op runs others in a module, only such ops of the module remain."""
         outer = {switch.module for switch in group if self.runs_others(switch.op)}
         return [switch for switch in group if self.runs_others(switch.op) or switch.module not in outer]
 
     def runs_others(self, op: str) -> bool:
-        """Return whether an op has no rule in "bad" and runs ops that may have one, as softmax runs _softmax."""
+        """Return whether an overload of an op is unlisted in "bad" and one runs other ops, as softmax runs _softmax."""
         packet = getattr(torch.ops.aten, op, None)
         # overloads_of omits TorchScript's own overloads, such as pow.int, for which PyTorch's query would raise.
         names = [] if packet is None else [name.partition(".")[2] or "default" for name in overloads_of(qualified(op))]

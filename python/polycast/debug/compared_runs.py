@@ -26,9 +26,9 @@ class Ran:
 
     site: Site
     op: str
-    """The op of the call, by its name in policies; in backward, the op whose gradient the call computes."""
+    """The op by its name in policies; in backward, if the call has no rule, the op whose gradient it computes."""
     to_rule: str | None
-    """The op whose rule may change the dtype that the call computes in."""
+    """The op whose rule may change the dtype that the call computes in, or None."""
     results: list[Tensor]
     dtypes: tuple[torch.dtype, ...]
     inputs: tuple[Result, ...]
@@ -36,7 +36,7 @@ class Ran:
     is_constant: bool
     """Whether no input of the call is a tensor."""
     local: Tensor | None
-    """The error that the call itself makes, and the norm of its result; None if unknown."""
+    """The largest error that the call itself makes, and the largest norm of its results; None if unknown."""
 
     @property
     def is_cast(self) -> bool:
@@ -51,7 +51,7 @@ class ProgramRun:
         run: The program.
         model: The model whose module names identify the calls.
         numbers: The random numbers of the program.
-        measures: Whether to run each call again in float32, to measure its own error.
+        measures: Whether to run each call again in float32, if possible, to measure its own error.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ProgramRun:
             (index, number)
             for index, ran in enumerate(self.calls)
             if not ran.is_constant
-            # Only backward reads the later results of a call in forward.
+            # The later results of a call in forward are usually for its backward.
             for number in range(len(ran.results) if ran.site.phase == BACKWARD else 1)
             if (index, number) not in read and (ran.site.phase == BACKWARD or not self._returned)
         ]
@@ -118,7 +118,7 @@ class ProgramRun:
                     if key[0] in memories:
                         found[self._numbers[maker], memories.index(key[0])] = None
                 else:
-                    found |= dict.fromkeys(self._origins[maker])  # the maker is a view
+                    found |= dict.fromkeys(self._origins[maker])  # the maker has no results, like a view
         return tuple(found)
 
     def _ran(self, step: StepCalls, index: int, measures: bool) -> Ran:
@@ -146,10 +146,10 @@ def written_name(op: str) -> str:
 
 
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
-    """Return the largest error and the largest norm of a call's results; None if the call cannot run again.
+    """Return the largest error and the largest norm of a call's results; None if they cannot be measured.
 
     Only ops of ATen run again, because others may have side effects. A uint8 input may be the workspace that a forward
-    kernel filled in another dtype for its backward, so such calls do not run again.
+    kernel filled in another dtype for its backward, so calls with a uint8 input do not run again.
     """
     call = step.calls[index]
     given = step.inputs_as_given(index)

@@ -22,15 +22,15 @@ from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
 from polycast.torch_internals import disabled
 
-_TRIES = 6  # the largest number of rules that are tried together
+_TRIES = 6  # at most this many rules are tried together
 
 
 class Error(NamedTuple):
-    """The error of an op's result, relative to the norm of the correct result; the largest of its results."""
+    """The largest error among the results of a call. Each error is relative to the norm of the correct result."""
 
     site: Site
     op: str
-    """The op by its name in policies; "to" for a cast by the program."""
+    """The op by its name in policies, in backward often the op of the gradient; "to" for a cast by the program."""
     dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: float | None
@@ -38,7 +38,7 @@ class Error(NamedTuple):
     inputs. None if the op cannot be called twice, such as a random op or an op of another library."""
     so_far: float | None
     """The accumulated error: the error of the result, relative to the reference run. None for a cast, and if the
-    reference run has no such call."""
+    reference run has no such call with results of the same shapes."""
     before: float
     """The largest accumulated error among the inputs."""
     share: float
@@ -46,25 +46,25 @@ class Error(NamedTuple):
 
 
 class Comparison(tuple[Error, ...]):
-    """The errors of a run's ops, in call order. It prints as a table of the ops that cause most of the error."""
+    """The errors of a run's ops, in call order. It prints as advice and a table of the ops with most of the error."""
 
     missing: int
-    """The number of calls without a counterpart in the other run."""
+    """The number of calls, except casts, without a counterpart of the same shapes in the other run."""
     redrawn: list[Site]
-    """Calls whose kernels drew new random numbers in the reference run, which adds to the errors of later calls."""
+    """Calls that may have drawn other random numbers in the reference run, which adds to the errors of later calls."""
     error: float
     """The error of the results of the program: its return values, or the values that no op reads, and its gradients."""
     policy: Policy | None
     """Rules that more than halve the error. None if no tried rules do."""
     error_under_policy: float
-    """The error of the results in a run under `policy`, if there is one."""
+    """The error of the results in a run under `policy`. The attribute is missing if `policy` is None."""
 
     def worst(self) -> list[Error]:
         """Return the errors, the largest share first. Of equal shares, the largest local error is first."""
         return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
 
     def table(self, count: int = 20) -> str:
-        """Return a table of the ops of each module, with the `count` largest shares."""
+        """Return a table with a line for each op of each module and phase, for the `count` largest shares."""
         groups: dict[tuple[str, str, str], list[Error]] = {}
         for row in self.worst():
             groups.setdefault((row.site.phase, row.site.module, row.op), []).append(row)
@@ -73,7 +73,7 @@ class Comparison(tuple[Error, ...]):
         return "\n".join(lines_of([head, *(_cells(key, groups[key]) for key in order[:count])]))
 
     def __str__(self) -> str:
-        """Return the rules to use, and the ten ops that cause most of the error."""
+        """Return the error of the results, the advice, and the ten lines of the table with the largest shares."""
         lines = [self._advice()]
         if not any(dtype in LOWER for row in self for dtype in row.dtypes):
             lines += ["no call returned float16 or bfloat16: does the program open its region itself?"]
@@ -96,7 +96,7 @@ class Comparison(tuple[Error, ...]):
         return f"{error}; no rules of the ops below halve it: polycast.debug.bisect searches among all rules"
 
     def _is_underflow(self) -> bool:
-        """Return whether gradients in float16 are wrong and finite, so that they probably underflow."""
+        """Return whether the largest share is of a float16 gradient and the error is finite: a probable underflow."""
         row = self.worst()[0]
         return row.site.phase == BACKWARD and torch.float16 in row.dtypes and math.isfinite(self.error)
 
@@ -112,12 +112,12 @@ def compare(
 
     The errors are of the program's calls in forward, and of autograd's calls in backward. Calls of the two runs are
     paired by phase, module, op and order. The results of both runs are in memory at once. If the error of the program's
-    results exceeds rounding, the program runs several more times, under rules for the ops with the largest shares. The
-    comparison has the rules that help.
+    results exceeds rounding, the program runs again, once or more, under rules for the ops with the largest shares. The
+    ``policy`` of the comparison has the rules that more than halve the error, if any.
 
     All runs start from the same random state (PyTorch's, Python's, NumPy's global one), buffers and gradients. At the
     end, these are as after the first run. Later runs use the random numbers of the first run, for dropout as well. Some
-    kernels draw their own numbers, such as attention with dropout on a GPU. ``redrawn`` lists their calls. Compiled
+    kernels draw their own numbers, such as attention with dropout on a GPU; ``redrawn`` lists such calls. Compiled
     code is not compared.
 
     An error is relative to the norm of the correct result.
@@ -125,16 +125,16 @@ def compare(
     Args:
         run: A function that runs the program with its regions: forward, and backward to compare gradients. The results
             are the tensors that it returns (if none, the values that no op reads), and the gradients. Each call must do
-            the same with the same batch. It must not call an optimizer, because weights are not restored.
+            the same with the same batch. It must not step an optimizer, because weights are not restored.
         model: The model whose module names identify the calls. Its buffers and gradients are restored. Without a model,
-            a program with backward must set gradients to None itself, or they add up from run to run.
+            a program with backward must set gradients to None itself; otherwise they add up from run to run.
         reference: A value for :class:`polycast.Policy`. It overrides all other policies in the reference run. "float32"
-            runs every op that the built-in policy lists in float32.
+            sets float32 for every op that the built-in policy lists.
 
     Raises:
-        ValueError: If the reference is an unknown name.
-        TypeError: If the program is not a function, the model not a module, or the reference not a policy.
-        RuntimeError: If the program changed a weight of the model, or if a trace or a watch is active.
+        ValueError: If the reference is an unknown name, or its rules have problems.
+        TypeError: If `run` is a module or cannot be called, the model is not a module, or the reference not a policy.
+        RuntimeError: If the program changed a weight of the model, or if a debug tool already records calls.
 
     Example:
         >>> import torch, polycast
@@ -183,7 +183,7 @@ def compare(
 
 
 def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[float], list[float]]]:
-    """Return the errors and norms of the results of each call that both runs made, except for casts."""
+    """Return the errors and norms of the results of each call, except casts, that both runs made in the same shapes."""
     errors = {
         site: error
         for site, ran in run.by_site.items()
@@ -254,7 +254,7 @@ def _candidates(comparison: Comparison, calls: Sequence[Ran]) -> list[str]:
 
 
 def _try_rules(comparison: Comparison, candidates: Sequence[str], error_under: Callable[..., float]) -> None:
-    """Find rules for few ops that more than halve the error, and set them in the comparison."""
+    """Find rules that more than halve the error, for few ops, and set them in the comparison."""
     least, enough = error_under(*candidates), _ordinary(comparison)
     if least < comparison.error / 2:
         bound = min(max(1.5 * least, enough), comparison.error / 2)
@@ -264,7 +264,7 @@ def _try_rules(comparison: Comparison, candidates: Sequence[str], error_under: C
 
 
 def _ordinary(comparison: Comparison) -> float:
-    """Return twice the largest epsilon of a run's lower precisions: smaller errors count as rounding."""
+    """Return twice the largest epsilon of a run's lower precisions: errors up to it count as rounding."""
     return max(
         (2 * torch.finfo(dtype).eps for row in comparison for dtype in row.dtypes if dtype in LOWER), default=0.0
     )

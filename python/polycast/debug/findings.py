@@ -1,4 +1,4 @@
-"""A finding of watch: the op where a problem begins, the op that shows the problem, and a rule that avoids it."""
+"""A finding of `watch`: the op where a problem begins, the op that shows the problem, and a rule that avoids it."""
 
 import json
 import math
@@ -18,12 +18,12 @@ from polycast.scope.assignment import assigned
 
 _TENSORS = 2  # if there are more tensors, the largest value of each dtype is printed
 _SHOWN = 1e-3  # numbers with a smaller relative difference count as equal
-_FUNCTION = "Backward"  # the suffix of the name of the node of a torch.autograd.Function
+_FUNCTION = "Backward"  # the name of the node of a torch.autograd.Function ends with this
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An op that makes a non-finite result from finite inputs, and the op where the problem begins.
+    """An op that makes infinities or NaNs from finite inputs, or NaNs from infinities, and the op where this begins.
 
     An op whose inputs had NaNs is a finding as well if no watched op made the NaNs.
     """
@@ -34,15 +34,15 @@ class Finding:
     """The op where the problem begins: its result overflows, underflows, or loses its inputs to rounding. In backward,
     the op whose gradient is non-finite, or an op before it."""
     shows: Site
-    """The op with the first non-finite result."""
+    """The op with the non-finite result; in backward, usually the op whose gradient is non-finite."""
     call: Call | None
-    """The call that autocast intercepted at the site; None if it intercepted none."""
+    """The call that autocast intercepted at the site, if possible one with a rule; None if it intercepted none."""
     inputs: tuple[Magnitude, ...]
-    """The magnitudes of the floating-point inputs of the op at the site; in backward, of the op at `shows`."""
+    """Magnitudes of known floating-point inputs at the site; in backward, of the call with the non-finite result."""
     result: Magnitude
     """The magnitude of the non-finite result."""
     made: tuple[tuple[float, float], ...]
-    """The largest and the smallest absolute result at the site, each as it is and in float32; empty in backward."""
+    """The largest and the smallest absolute result at the site, each as it is and in float32; empty if unknown."""
     remedy: str
     """The last printed line: rules that were tried and give finite results, other advice, or rules tried in vain."""
     skipped: bool = False
@@ -119,7 +119,7 @@ def find(
 
 
 def _sizes(step: StepCalls, values: NonFinite, index: int, is_wide: bool) -> tuple[float, ...]:
-    """Return the largest and the smallest absolute result of a call, or () if the call cannot run again."""
+    """Return the largest and the smallest absolute value of the first result of a call, or () if they are unknown."""
     again = values.again([index], is_wide=is_wide)
     made = [] if again is None else [one for one in outputs(step, again, [index])[:1] if one.numel() > 0]
     return tuple(read_numbers([size for one in made for size in (largest(one), one.abs().min())]))

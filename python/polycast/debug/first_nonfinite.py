@@ -10,7 +10,7 @@ from torch import Tensor
 from polycast.debug.calls import FORWARD, STEP
 from polycast.debug.program_calls import Key, StepCalls, Values
 
-# These calls do not count as readers: they use a tensor's shape, copy its value to Python, or check it.
+# These calls do not count as readers: they use a tensor's shape, share or copy its values, or check them.
 _NOT_READERS = ("_like", "::detach", "::item", "::_local_scalar_dense", "::isfinite", "::isnan", "::isinf")
 _UNWRITTEN = ("aten::empty", "aten::new_empty")  # torch.tensor writes into an empty tensor without a call
 # These calls move values and compute none.
@@ -39,7 +39,7 @@ class Flow:
     borders: list[int] = field(default_factory=list)
     """Calls that read non-finite values and return finite ones."""
     ends: list[int] = field(default_factory=list)
-    """Calls whose result is a weight, a gradient, or a result of the step."""
+    """Calls in an optimizer's step, and calls that return a non-finite weight, gradient or result of the step."""
 
 
 class NonFinite:
@@ -54,12 +54,12 @@ class NonFinite:
     def __init__(self, step: StepCalls, ends: set[Key], is_spoiled: bool) -> None:
         self._step, self._ends, self._is_spoiled = step, ends, is_spoiled
         self._finite: dict[Key, bool | None] = {}
-        self._memories: set[int] = set()  # the memories that have non-finite values
+        self._memories: set[int] = set()  # these memories have non-finite values
 
     def first(self) -> Iterator[tuple[int, bool]]:
         """Yield the calls that make infinities and NaNs from finite values, or NaNs from intended infinities.
 
-        The second value of each pair states whether an input has a NaN that no call of the step made.
+        The first call that computes with a NaN from outside of the step is also yielded, with True as the second value.
         """
         followed: set[int] = set()
         made_here: set[int] = set()
@@ -123,7 +123,7 @@ class NonFinite:
         return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
 
     def again(self, indices: list[int], *, is_wide: bool = False, given: Values | None = None) -> Values | None:
-        """Run calls again and return their values; None if one fails. Overwritten inputs are given or made again."""
+        """Run calls again and return their values; None if one fails. Without `given`, remake overwritten inputs."""
         with contextlib.suppress(Exception), torch.no_grad():  # any exception means that a kernel rejects a dtype
             needed = indices if given else self._step.before(indices, 0)
             return self._step.run(needed, is_wide=is_wide, given=given)
@@ -162,7 +162,7 @@ class NonFinite:
         phase, made = step.phase(index), step.calls[index].outputs
         if phase == STEP or any(one.key in self._ends for one in made if not one.is_finite):
             return True
-        # In forward, results of a call after the first one are for its backward.
+        # The later results of a call in forward are usually for its backward.
         last = made[:1] if phase == FORWARD else made
         return any(not one.is_finite and not self._is_read(index, one.key[0]) for one in last)
 
@@ -176,7 +176,7 @@ class NonFinite:
         return wide is not None and all(map(is_finite, outputs(self._step, wide, flow.ends)))
 
     def matters(self, flow: Flow) -> bool:
-        """Return whether a flow changes finite results. Infinities that softmax maps to zero change none."""
+        """Return whether a flow changes finite results. Infinities that softmax maps to zero do not change them."""
         indices = [flow.start, *flow.calls, *flow.borders]
         here, wide = self.again(indices), self.again(indices, is_wide=True)
         if here is None or wide is None or all(map(is_finite, outputs(self._step, here, [flow.start]))):
@@ -199,7 +199,7 @@ def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]
 
 
 def difference(one: Tensor, right: Tensor) -> float:
-    """Return the error of a tensor, relative to the norm of the right one, where the right one is finite."""
+    """Return the error of a tensor, relative to the norm of the right one, over the right one's finite elements."""
     right = right.double()
     known = right.isfinite()
     right = right.where(known, 0)

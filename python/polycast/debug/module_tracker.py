@@ -32,12 +32,12 @@ class ModuleTracker:
 
     We use PyTorch's global hooks, because hooks of a single module change the program: PyTorch runs other code for a
     module with hooks, scripted modules accept none, and copies of the module inherit the hooks.
-    ``torch.utils.module_tracker`` does not report the innermost module, and hooks gradients.
+    ``torch.utils.module_tracker`` does not report the innermost module, and adds hooks to gradients.
     """
 
     def __init__(self, model: nn.Module | None) -> None:
         self.names: list[str] = []
-        # The names of the model's weights, by Tensor._cdata.
+        # This maps Tensor._cdata to the name of a weight of the model.
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self._stack = _Stack()
@@ -58,11 +58,11 @@ class ModuleTracker:
         self._exit_stack.close()
 
     def name(self, number: int) -> str:
-        """Return the name of a module by its number: "" for the model itself, and for OUTSIDE."""
+        """Return the name of a module by its number: "" for the model itself, and for `OUTSIDE`."""
         return "" if number == OUTSIDE else self.names[number]
 
     def current(self) -> int:
-        """Return the number of the innermost module that this thread is in."""
+        """Return the number of the innermost module that this thread is in, or `OUTSIDE`."""
         modules = self._stack.modules
         return modules[-1] if modules else OUTSIDE
 

@@ -1,4 +1,4 @@
-"""The observer of trace, watch, compare and bisect, which records the calls that autocast intercepts."""
+"""The observer of `trace`, `watch`, `compare` and `bisect`, which records the calls that autocast intercepts."""
 
 import contextlib
 import os
@@ -21,16 +21,16 @@ _LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).pare
 
 
 class Observer:
-    """A recorder of the calls of a program that autocast intercepts.
+    """A recorder of the program's calls that autocast intercepts.
 
-    It records this thread, and the threads in which PyTorch runs backward. PyTorch reports the calls, and our kernels
-    report the rules that they follow.
+    It records the thread that enters it, and the threads in which PyTorch runs the backward of this thread. PyTorch
+    reports the calls, and our kernels report the rules that they follow.
 
     Args:
-        tool: The name of the tool in errors. A process has one observer at a time.
+        tool: The name of the tool in errors. A process has at most one active observer.
         model: The model whose module names identify the calls.
         lines: Whether to record the program's line for each call.
-        limit: The largest number of calls between two calls of `take_calls`.
+        limit: The largest number of calls to record between two calls of `take_calls`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Observer:
     def take_calls(self) -> list[Call]:
         """Return the calls with a floating-point tensor since the previous `take_calls`, in order.
 
-        After the end, the result is the same each time.
+        After the recording has ended, the result is the same each time.
         """
         return self._take() if self._last is None else self._last
 

@@ -15,14 +15,14 @@ from polycast.policy.rules import shown
 
 Key = tuple[int, int]
 Values = dict[Key, Tensor]
-Rule = tuple[str, str]  # a module and an op; the module "" stands for the whole program
+Rule = tuple[str, str]  # it is for an op in a module; the module "" stands for the whole program
 # These calls write into their running statistics, although their schemas do not state it.
 _WRITERS = ("batch_norm", "instance_norm")
-CAST = "to"  # the op of a rule that removes the casts of the program itself
+CAST = "to"  # a rule with this op removes the casts of the program itself
 # These calls cannot run again, because other processes would have to repeat them as well.
 _COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
-_NO_NODE = 2**64 - 1  # the node of a call in backward that computes the gradient of no call
-_DEPTH = 8  # the number of earlier calls that are searched for the rule that sets a dtype
+_NO_NODE = 2**64 - 1  # a call in backward has this node if it computes the gradient of no call
+_DEPTH = 8  # at most this many earlier calls are searched for the rule that sets a dtype
 
 
 class StepCalls:
@@ -85,7 +85,7 @@ class StepCalls:
         return shown(self.calls[index].name).partition(".")[0]
 
     def phase(self, index: int) -> str:
-        """Return the phase of a call. A forward that backward runs again, as in checkpointing, is forward."""
+        """Return the phase of a call. A module's forward that backward runs again, as in checkpointing, is forward."""
         call = self.calls[index]
         if call.module != OUTSIDE:
             return FORWARD
@@ -108,7 +108,7 @@ class StepCalls:
         return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
 
     def gradient_of(self, index: int) -> int | None:
-        """Return the call whose gradient a call in backward computes: the last one that began before its node."""
+        """Return the call whose gradient a call in backward computes: the last one begun before its node existed."""
         node, found = self.calls[index].node, None
         if node == _NO_NODE or self.calls[index].function:
             return None
@@ -121,8 +121,8 @@ class StepCalls:
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
-        In backward, a call without a rule has the dtype of its inputs, so the calls that made the inputs are searched.
-        In forward, such a call is often a cast to the dtype of the last call with a rule.
+        In backward, a call without a rule has the dtype of its forward call. If the latter has no rule, the calls that
+        made its inputs are searched. In forward, such a call is often a cast to the dtype of the last call with a rule.
         """
         if next(self.rules(index), None) is not None:
             return index
@@ -145,7 +145,7 @@ class StepCalls:
         return [self._intercepted[order] for order in range(call.first, call.last) if order in self._intercepted]
 
     def is_lower(self, index: int) -> bool:
-        """Return whether a call in a region reads, computes in or returns a lower precision."""
+        """Return whether a call is in a region, and reads, computes in or returns a lower precision."""
         call = self.calls[index]
         if not call.is_in_region:
             return False
@@ -161,7 +161,7 @@ class StepCalls:
             yield from ((self.module(index), op) for op in dict.fromkeys(ops) if _has_rule(op))
 
     def casts(self, index: int) -> Iterator[Rule]:
-        """Yield the module and CAST if a call is a cast to a lower precision by the program itself."""
+        """Yield the module and `CAST` if a call is a cast to a lower precision by the program itself."""
         if is_cast(self.op(index)) and any(one.dtype in LOWER for one in self.calls[index].outputs):
             yield self.module(index), CAST
 
@@ -185,9 +185,9 @@ class StepCalls:
         return self.calls[index].name.startswith(_COMMUNICATES)
 
     def before(self, starts: Iterable[int], count: int) -> list[int]:
-        """Return the starts and the nearest calls that made their inputs, `count` calls in all, in order.
+        """Return the starts and the nearest calls that made their inputs, up to `count` calls in all, in order.
 
-        There are more calls if an input was overwritten later, because the call that made the input must run again.
+        There are more calls if an input was overwritten later, because the calls that made the input must run again.
         """
         needed = set(starts)
         heap = [-index for index in needed]
@@ -222,14 +222,14 @@ class StepCalls:
 
         Args:
             indices: The indices of the calls.
-            rules: The ops that have the rule fp32 in a module. CAST omits the program's casts to a lower precision.
-            is_wide: Whether to run all calls in float32, without casts.
+            rules: The ops that have the rule fp32 in a module. `CAST` omits the program's casts to a lower precision.
+            is_wide: Whether to run all calls in float32, with autocast off.
             given: Values by key, which replace the recorded inputs.
             leaf: A function that is applied to each floating-point input that none of the calls makes.
 
         Raises:
             RuntimeError: If a call communicates with other processes.
-            Exception: If a kernel rejects a dtype.
+            Exception: If a kernel raises it, for example because it rejects a dtype.
         """
         values: Values = {}
         calls = [self.calls[index] for index in sorted(indices)]

@@ -1,4 +1,4 @@
-"""The search for a rule with which a call, or its gradient, is finite. Each rule is tried."""
+"""The search for rules with which a call, or its gradient, is finite. Calls run again under each rule."""
 
 import contextlib
 import math
@@ -16,10 +16,10 @@ from polycast.debug.search import minimal_sets
 
 _DEPTHS = (6, 24, 96, 400)  # a search reruns up to 6 calls, then up to 24, 96 and 400
 _CLOSE = 0.1  # a result is right if its error, relative to float32, is at most this large
-_CLOSER = 0.02  # the same bound for the result under several rules
-_ROUNDS = 3  # the number of searches for rules with which later calls are finite as well
+_CLOSER = 0.02  # several rules must stay within this bound if all rules together do
+_ROUNDS = 3  # at most this many more searches are for later calls
 
-# A function that runs calls again under rules, or in float32, and returns the results that must be finite.
+# A trial runs calls again under rules, or in float32, and returns the results that must be finite.
 Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
 
 
@@ -33,9 +33,9 @@ class Advice:
     """Rules with which the result of the call is finite."""
     tried: list[Rule] = field(default_factory=list)
     is_finite_wide: bool | None = None
-    """Whether the result is finite in float32; None if the calls cannot run again."""
+    """Whether the result is finite in float32; None if unknown."""
     culprit: int | None = None
-    """The first call to which the rules apply."""
+    """The last call to which a rule applies; of several rules, the first of these calls."""
 
 
 def advise(step: StepCalls, failing: int) -> Advice:
@@ -65,7 +65,7 @@ def _forward(step: StepCalls, failing: int) -> Trial:
 
 
 def _backward(step: StepCalls, failing: int) -> Trial:
-    """Return a trial that computes the gradients of calls, from the root of the backward pass on."""
+    """Return a trial that runs calls up to the root of the backward pass, and returns the gradients of their inputs."""
     task = step.calls[failing].task
     backward = [index for index, call in enumerate(step.calls) if call.task == task]
     roots = [root for index in backward if (root := step.gradient_of(index)) is not None]
@@ -95,7 +95,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
 
 def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -> Advice:
     advice = Advice(start)
-    second: tuple[Rule, ...] = ()  # rules with a finite result that is far from the result in float32
+    second: tuple[Rule, ...] = ()  # their result is finite, but far from the result in float32
     for depth in _DEPTHS:
         indices = step.before([start], depth)
         truth = _tried(trial, indices, (), True)
@@ -103,7 +103,7 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
         if truth is not None and advice.is_finite_wide:
 
             def error(rules: Sequence[Rule], indices: Sequence[int] = indices, truth: list[Tensor] = truth) -> float:
-                """Return the error of the results under rules, or infinity if a result is non-finite."""
+                """Return the error of the results under rules, or infinity if a result is non-finite or unknown."""
                 found = _tried(trial, indices, (*base, *rules), False)
                 if found is None or not all(map(is_finite, found)):
                     return math.inf
@@ -149,7 +149,7 @@ def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide:
 
 
 def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
-    """Return the first later call in forward that is non-finite under rules, if float32 makes it finite."""
+    """Return the first later call in forward that is non-finite under rules, or None if it is so in float32 as well."""
     after = {start}
     for index in range(start + 1, len(step.calls)):
         if step.phase(index) == FORWARD and not after.isdisjoint(step.makers(index)):

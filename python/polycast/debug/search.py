@@ -1,11 +1,11 @@
-"""The search of bisect for minimal sets of switches that make a program bad.
+"""The search of `bisect` for minimal sets of switches that make a program bad.
 
 Note [How does the search find a minimal set?]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
-is bad. Its last switch is a culprit. If the culprit is good by itself, it fails only together with others before it.
-The search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n switches
+is bad. Its last switch is a culprit. If this switch alone is good, it fails only together with others before it. The
+search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n switches
 therefore needs about k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more runs
-for the same sets; no search needs fewer than log2(n).
+for the same sets; in the worst case no search needs fewer than log2(n).
 
 The search assumes that more switches as in "bad" never make a bad program good. If they do, or if a run cannot be
 tested, the result is still a set with which the program was bad. At the end the program runs without each switch of the

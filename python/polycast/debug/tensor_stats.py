@@ -23,7 +23,7 @@ class Magnitude(NamedTuple):
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Return whether a tensor is strided and has values: no subclass, sparse, meta or nested tensor."""
+    """Return whether a tensor is a plain Tensor or Parameter that is strided, has values and is not nested."""
     return (
         type(tensor) in (Tensor, nn.Parameter)
         and tensor.layout is torch.strided
@@ -50,11 +50,11 @@ def read_numbers(scalars: list[Tensor]) -> list[float]:
 
 
 def local(tensor: Tensor | None) -> Tensor | None:
-    """Return the part of a tensor in this process, as a dense real tensor; None if it cannot be read."""
+    """Return the part of a tensor in this process, as a dense real tensor; None if it is empty or cannot be read."""
     with contextlib.suppress(Exception):  # a subclass may raise any exception for an op that it does not support
         if tensor is None:
             return None
-        part = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor's shard
+        part = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor has a shard in this process
         part = part.detach()
         part = part if part.layout is torch.strided else part.to_dense()
         part = torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
@@ -66,7 +66,7 @@ def local(tensor: Tensor | None) -> Tensor | None:
 def largest(tensor: Tensor) -> Tensor:
     """Return the largest absolute value of a tensor, NaN if it has a NaN, in float32 or float64.
 
-    The result is 0 for a tensor that cannot be read, such as a tensor without memory.
+    The result is 0 for an empty tensor, and for a tensor that cannot be read, such as a tensor without memory.
     """
     plain = local(tensor)
     if plain is None:
@@ -82,7 +82,7 @@ def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | N
     """Return the error of each result relative to the norm of the expected one, and the norms; None if shapes differ.
 
     An element that is non-finite as expected is not an error. Any other non-finite element is an infinite error.
-    Elements of a mask are not errors: they are very negative in both results, and other elements are not.
+    An element that is very negative in both results is part of a mask and is not an error, unless all elements are.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None

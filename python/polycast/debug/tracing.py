@@ -41,7 +41,7 @@ class OpTotals(tuple[OpTotal, ...]):
 class trace:  # noqa: N801 - lower case, like torch.autocast
     """A context manager that records the module, the rule and the casts of each call in a region.
 
-    A trace changes no result and no random number. It does not record calls in code that torch.compile has compiled,
+    A trace changes no result and no random number. It does not record calls in code that ``torch.compile`` compiled,
     nor calls without a floating-point tensor. It records the thread that enters it, and the threads of its backward.
     Any thread may leave it.
 
@@ -49,12 +49,12 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         model: The model whose module names identify the calls. Without a model, names begin with the class of the
             outermost module, as in "Net.encoder.0".
         lines: Whether to record the program's line for each call, which is slower.
-        limit: The largest number of calls to record. The printed trace states whether later calls were dropped.
+        limit: The largest number of calls to record. If later calls were dropped, the printed trace states it.
 
     Raises:
         TypeError: If the model is not a module.
         ValueError: If the limit is below 1.
-        RuntimeError: If another trace, a watch or a comparison is active.
+        RuntimeError: If a debug tool already records calls, such as another trace or a watch.
 
     Example:
         >>> import torch, polycast
@@ -120,7 +120,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         return "\n".join(lines_of([head + ("line",) * self._lines, *rows]))
 
     def by_module(self) -> str:
-        """Return a line for each op with a rule in each module, or several lines if the dtypes of its calls differ."""
+        """Return a line for each op whose rule may set its dtype, by module, or several if rules or dtypes differ."""
         groups: dict[tuple[str, ...], list[Call]] = {}
         for call in self.calls:
             if call.is_ruled:
@@ -156,7 +156,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
 
 
 def _in_order(dtypes: Sequence[torch.dtype]) -> str:
-    """Return the names of dtypes in order. "2 float32" stands for two consecutive ones."""
+    """Return the names of dtypes in order. "2 float32" stands for two consecutive float32."""
     groups = [(dtype, len(list(group))) for dtype, group in groupby(map(dtype_name, dtypes))]
     return ", ".join(dtype if count == 1 else f"{count} {dtype}" for dtype, count in groups)
 

@@ -33,8 +33,8 @@ from polycast.debug.program_calls import StepCalls
 from polycast.debug.tensor_stats import read_numbers
 from polycast.torch_internals import disabled, without_dispatch_modes
 
-_MOST = 8  # the largest number of findings in a step
-_LOST = 0.5  # the share of a gradient's elements that may underflow before the step counts
+_MOST = 8  # a check of a step makes at most this many findings
+_LOST = 0.5  # a step counts if a larger share of a gradient's elements underflows
 _LOSSY_STEPS = 3  # a gradient is reported after this many such steps
 _PATIENCE = 16  # a scaler's first scale is 2**16, which more skipped steps in a row would halve to below 1
 
@@ -52,34 +52,34 @@ class Flushed(NamedTuple):
 
 
 class watch:  # noqa: N801 - lower case, like torch.autocast
-    """A context manager that finds the ops, in forward, backward or a step, which make infinities and NaNs.
+    """A context manager that finds the ops that make infinities and NaNs in forward, backward or an optimizer's step.
 
     It also finds rules that avoid them. The watch stores references to the inputs of all calls of a step, which can
-    double the memory. Before a step writes the weights, the watch searches for the first call whose result is
-    non-finite. It runs earlier calls again, to find where the problem begins, and tries rules that may avoid it.
+    double the memory. Before a step writes the weights, the watch searches for the calls that make non-finite values.
+    It runs earlier calls again, to find where the problem begins, and tries rules that may avoid it.
 
-    An overflow in backward is not a finding if a scaler skips the step, up to 16 steps in a row.
+    An overflow in backward is not a finding if a scaler skips the step, unless over 16 steps in a row overflow.
     Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
     result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, such as ``log(0)``, are
     findings only if a result, a gradient or a weight is non-finite. Compiled code is not watched.
 
     Args:
         model: The model whose module names identify the calls.
-        optimizer: The optimizer whose step ends a step of the watch. Without it, the step of any optimizer does so, or
-            code that writes the model's weights. Without gradients, each run of the model is a step.
+        optimizer: The optimizer whose step ends a step of the watch. Without it, the step of any optimizer does so.
+            After a backward, a step also ends when other code writes the model's weights, or when a scaler updates its
+            scale after a skipped step. Without gradients, each run of the model is a step.
 
     Attributes:
-        findings: The findings, in the order of the calls. A value that follows from a finding is not another finding,
-            even in a later step.
+        findings: The findings. A value that follows from a finding is not another finding, even in a later step.
         steps: The number of steps that have ended.
         ops: The number of checked calls.
         flushed: The parameters most of whose gradient underflows to zero in float16, in three or more steps.
 
-    ``print(w)`` shows the findings. If the ``with`` block ends with an exception, a warning lists them.
+    ``print(w)`` lists findings and these parameters. If the ``with`` block ends with an exception, a warning does so.
 
     Raises:
         TypeError: If the model is not a module, or the optimizer not an optimizer.
-        RuntimeError: If a trace, a comparison or another watch is active.
+        RuntimeError: If a debug tool already records calls, such as another watch or a trace.
 
     Example:
         >>> import torch, polycast
@@ -102,15 +102,15 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
-        self._optimizers = 0  # the number of optimizers whose step is running
-        self._checked = 0  # the number of calls that were checked
+        self._optimizers = 0  # this many optimizers are in their steps
+        self._checked = 0  # this many calls of the step were checked
         self._intercepted: list[Call] = []
-        self._pending: list[Finding] = []  # the findings of the current step
-        self._overflowing: Callable[[], Finding] | None = None  # the finding of a step that the scaler may skip
-        self._overflows = 0  # the number of consecutive steps that a scaler skipped because of an overflow in backward
-        self._is_inference = False  # whether the model ran last without gradients
-        self._is_spoiled = False  # whether values from before a step may be non-finite because of a finding
-        self._lost: Counter[str] = Counter()  # by parameter: the steps in which its gradient underflowed
+        self._pending: list[Finding] = []  # these findings are of the current step
+        self._overflowing: Callable[[], Finding] | None = None  # it is for a step that the scaler may skip
+        self._overflows = 0  # this many consecutive steps had an overflow in backward
+        self._is_inference = False  # it states whether the last run of the model had no gradients
+        self._is_spoiled = False  # it states whether values from before a step may be non-finite because of a finding
+        self._lost: Counter[str] = Counter()  # it counts the steps in which a parameter's gradient underflowed
 
     def __str__(self) -> str:
         """Return the findings, and how often each one repeats in later steps."""
@@ -166,7 +166,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             self._end_step()
 
     def _before_write(self, found_inf: Tensor | None) -> None:
-        """End a step before the program writes a weight, or when a scaler updates its scale after a skipped step."""
+        """After a backward, end the step before a weight is written, or when a scaler updates after a skipped step."""
         is_skipped = found_inf is not None and found_inf.item() > 0
         if (found_inf is None or is_skipped) and any(call.task >= 0 for call in held_calls()[self._checked :]):
             self._end_step(is_skipped)
@@ -257,7 +257,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
 
 def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:
-    """Yield each parameter most of whose gradient is zero, but not in float32, and the share of zeros."""
+    """Yield the name of each parameter most of whose gradient is zero, but not in float32, and the share of zeros."""
     found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     grads = {name: grad for name, grad in found.items() if grad.layout is torch.strided and grad.numel() > 0}
     backward = [index for index in range(len(step.calls)) if step.phase(index) == BACKWARD]

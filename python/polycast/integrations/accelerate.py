@@ -9,14 +9,14 @@ from polycast.scaler.grad_scaler import GradScaler
 
 
 def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
-    """Set our scaler in an accelerator with ``mixed_precision="fp16"``, and enable autocast on every device.
+    """Set our scaler in an accelerator with ``mixed_precision="fp16"``, and enable its autocast.
 
     Without the call, Accelerate silently runs ``fp16`` on the CPU in float32.
 
     Accelerate's schedulers do not advance in a skipped step, which Accelerate detects by checking whether
     ``optimizer.step`` was called. Therefore ``skip_on_host`` is true by default, which costs one device sync in each
-    step. With ``skip_on_host=False`` no step syncs; use :class:`polycast.SkipAwareLR` as the schedule. Accelerate
-    replaces the optimizer's ``step``, so gradients are unscaled in place before the step, as in stock PyTorch.
+    step. With ``skip_on_host=False``, sync-free optimizers do not sync; use :class:`polycast.SkipAwareLR` then.
+    Accelerate replaces ``step``, so gradients are unscaled in place before the step, as in stock PyTorch.
 
     Args:
         accelerator: An accelerator that has not prepared an optimizer, because ``prepare`` gives the scaler to
@@ -28,7 +28,7 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
         The scaler. It is also ``accelerator.scaler``, and ``accelerator.save_state`` saves it.
 
     Raises:
-        ValueError: If the accelerator has another precision. Bfloat16 and float32 need no scaling.
+        ValueError: If the accelerator has another precision, or the scaler rejects an option.
         RuntimeError: If the accelerator has prepared an optimizer.
 
     Example:

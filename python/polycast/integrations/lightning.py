@@ -20,11 +20,11 @@ MixedPrecision: Any = import_module(f"{_LIGHTNING}.plugins.precision").MixedPrec
 class Precision(MixedPrecision):  # type: ignore[misc]
     """A precision plugin with our scaler and regions: ``Trainer(plugins=Precision("16-mixed", "cpu"))``.
 
-    With ``gradient_clip_val``, a sync-free optimizer clips inside its step, which does not change the gradients.
-    Lightning's own plugin raises for optimizers that unscale in their step. ``on_before_optimizer_step`` receives
-    gradients that are unscaled and not clipped, as Lightning documents.
+    With "16-mixed" and ``gradient_clip_val``, a sync-free optimizer clips by norm inside its step, so ``.grad`` is not
+    clipped. Lightning's own plugin raises for optimizers that unscale in their step. ``on_before_optimizer_step``
+    receives gradients that are unscaled and not clipped, as Lightning documents.
 
-    Lightning's schedulers advance even if a step is skipped. For a schedule that does not, return a
+    Lightning's schedulers advance even if a step is skipped. For a schedule that does not advance then, return a
     :class:`polycast.SkipAwareLR` over ``self.trainer.precision_plugin.scaler`` from ``configure_optimizers``.
 
     Args:
@@ -56,12 +56,12 @@ class Precision(MixedPrecision):  # type: ignore[misc]
         clip_val: float = 0.0,
         gradient_clip_algorithm: Any = GradClipAlgorithmType.NORM,
     ) -> None:
-        """Clip the norm inside the step. Without a scaler, or to clip by value, Lightning clips in place."""
+        """Have the scaler clip the norm in the step. Without a scaler, or by value, Lightning clips in place."""
         if clip_val > 0 and self.scaler is not None and gradient_clip_algorithm == GradClipAlgorithmType.NORM:
             self.scaler.clip_grad_norm(optimizer, clip_val)
         else:
             super().clip_gradients(optimizer, clip_val, gradient_clip_algorithm)
 
     def autocast_context_manager(self) -> Region:
-        """Return our region. Lightning disables the cast cache of PyTorch's region, which our region does not need."""
+        """Return our region, with its cast cache. Lightning disables the cache of PyTorch's region."""
         return autocast(self.device, torch.float16 if self.precision == "16-mixed" else torch.bfloat16)

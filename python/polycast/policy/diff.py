@@ -36,9 +36,9 @@ def diff(one: str, other: str, device: str | None = None) -> str:
 
     Args:
         one: "built-in" for the built-in policy, or any str that :class:`polycast.Policy` accepts: a recorded release
-            ("torch-2.11"), a policy file, a category.
+            ("torch-2.11"), a policy file, a category, a dtype.
         other: The other policy or release, in the same form.
-        device: The only device to compare; None for all devices of which both have a record.
+        device: The only device to compare; None for all devices of which both sides have a record.
 
     Raises:
         ValueError: If a policy, release or device is unknown, a release has no record of the device, or a file has

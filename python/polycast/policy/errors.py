@@ -22,7 +22,7 @@ class Problem(NamedTuple):
 
 
 class PolicyError(ValueError):
-    """An error that lists all problems of a policy, in the order of the policy's keys."""
+    """An error that lists the problems of rules."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = list(dict.fromkeys(problems))

@@ -31,7 +31,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """Return the content of a YAML file.
 
     Raises:
-        PolicyError: If the file cannot be read, or is not valid YAML.
+        PolicyError: If the file cannot be read, is not valid YAML, or has duplicate keys.
     """
     file, place = os.fspath(path), ""
     try:

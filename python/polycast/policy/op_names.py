@@ -156,7 +156,7 @@ def unknown(name: str) -> tuple[str, str]:
 
 
 def known() -> Iterator[str]:
-    """Yield the names of all operators that are not private, and the public names of the ops of policy.yaml."""
+    """Yield the names of all operators that are not private, and the public names of the ops of ``policy.yaml``."""
     yield from {name.partition(".")[0] for name in map(shown, all_op_names()) if not name.startswith("_")}
     for public, _ in NAMES:
         yield from public.split()
@@ -164,7 +164,7 @@ def known() -> Iterator[str]:
 
 @cache
 def ops_by_public_name() -> dict[str, dict[str, None]]:
-    """Return the ops that each public name runs, in order. The keys are full names and their last parts."""
+    """Return the ops that each public name runs. The keys are full names and their last parts."""
     found: dict[str, dict[str, None]] = {}
     for names, ops in NAMES:
         for name in names.split():

@@ -62,19 +62,19 @@ class Policy(Mapping[str, Casts]):
 
     The value of a rule is one of these:
 
-    - a category of :func:`polycast.policy.categories` except "stock", or "unlisted", or a dtype,
-    - a mapping from devices to such values. A device without a key has the value of the device that it is like in
-      policy.yaml, otherwise the value of `others`. With `others: unlisted`, the op is unlisted there in any case.
+    - "unlisted", a category of :func:`polycast.policy.categories` except "stock", or a dtype such as "bfloat16",
+    - a mapping from devices to such values. A device without a key has the value of a device that it is like in
+      policy.yaml and that has a key, otherwise the value of `others`. With `others: unlisted`, it is always unlisted.
 
     Args:
         rules: The rules, in one of these forms:
 
-            - A dict of rules, or ``{"ops": rules}``, which is the form of a file. A value may be a ``torch.dtype``, and
-              the key of a device a ``torch.device``.
-            - The name of a YAML file, or its ``Path``.
-            - A recorded PyTorch release, as in "torch-2.11". Its policy casts every op as the release does, under any
-              PyTorch. It omits ops that the release or the installed PyTorch does not have. Devices without a record
-              in the release have their built-in rules.
+            - A dict of rules, or ``{"ops": rules}``. A value may be a ``torch.dtype``, and the key of a device may be a
+              ``torch.device``.
+            - The name of a YAML file with such a dict, or its ``Path``.
+            - A recorded PyTorch release, as in "torch-2.11". Its policy casts ops as the release does, under any
+              PyTorch. The built-in rules apply to ops that the release lacks, to ops with the category "stock", and to
+              devices without a record.
             - A category or a dtype, as in "fp32" or ``torch.float32``, which is short for ``{"*": "fp32"}``.
             - A policy, or None for no rules.
 
@@ -174,7 +174,7 @@ class Policy(Mapping[str, Casts]):
 
     @property
     def rules(self) -> dict[str, Casts]:
-        """The shortest dict from which an equal policy can be made."""
+        """A short dict of the rules, from which an equal policy can be made."""
         names = {key: key.removeprefix(ATEN) for key in self._rows}
         return {
             name if name == EVERY or op_names.keys_of(name) == (key,) else key: value_of(self._rows[key])
@@ -244,7 +244,7 @@ class Policy(Mapping[str, Casts]):
             other: The other policy, in any form that :class:`Policy` accepts; None for the built-in policy.
 
         Returns:
-            A table with the known reasons, or "" if both policies have the same rules.
+            A table with the known reasons, or "" if both policies have the same categories.
 
         Raises:
             ValueError: If :class:`Policy` raises it.

@@ -13,7 +13,7 @@ from polycast.policy.rules import BUILT_IN, Rules
 
 
 def devices() -> tuple[str, ...]:
-    """Return the devices of the built-in policy, in the order of policy.yaml.
+    """Return the devices of the built-in policy, in the order of ``policy.yaml``.
 
     Example:
         >>> import polycast
@@ -127,7 +127,7 @@ def ops(device: str | torch.device, category: str | None = None) -> tuple[str, .
 
 
 def notes(device: str | torch.device) -> dict[str, str]:
-    """Return the ops whose built-in category on a device differs from PyTorch's own, each with the reason.
+    """Return the ops whose built-in category on a device differs from PyTorch's or the backend's, with the reasons.
 
     Args:
         device: The device, as for :func:`category`.

@@ -82,7 +82,7 @@ def find(name: str) -> Release | None:
 
 
 def rows_of(release: Release) -> Rows:
-    """Return rows for the overloads whose category in a release differs from policy.yaml.
+    """Return rows for the overloads whose category in a release differs from ``policy.yaml``.
 
     Overloads that the installed PyTorch does not have are omitted. The category of policy.yaml applies if the release
     lacks the overload, has the category "stock", or has no record of the device. A device without a record has a cell

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def join_name(op: str, overload: str | None) -> str:
-    """Return the name of an overload. The name of the default overload, or of None, is the name of its op."""
+    """Return the name of an overload. For the default overload, or for None, this is the name of the op."""
     return op if overload in (None, DEFAULT) else f"{op}.{overload}"
 
 
@@ -46,7 +46,7 @@ def castable(key: str) -> list[str]:
 
 
 class Cell(NamedTuple):
-    """The category of one device in a row, with the keys of its rule in a dict or file, and a reason."""
+    """The category of one device in a row, with the source of the rule, and a reason or ""."""
 
     category: str
     source: str
@@ -83,7 +83,7 @@ class Rule(NamedTuple):
         overload: The overload, as in "int"; "default" for the overload without a name.
         device: A device of the policy.
         category: A category, or a dtype that replaces the lower precision of the region, or "unlisted".
-        note: The reason, or "". A built-in rule has a reason if it differs from PyTorch's rule.
+        note: The reason, or "". A built-in rule has a reason if it differs from PyTorch's or the backend's rule.
         source: "policy.yaml", the keys of the rule in a dict or a file, or a release, as in "torch-2.11".
     """
 
@@ -124,7 +124,7 @@ for _rule in BUILT_IN:
 
 
 def table_of(cells: Mapping[str, Mapping[str, tuple[str, ...]]], *titles: str) -> str:
-    """Return a table of the cells of ops by device. Devices with equal cells share a line. Omit empty columns."""
+    """Return a table of the cells of ops by device, without empty columns. Devices with equal cells share a line."""
     lines: list[tuple[str, ...]] = [("op", "device", *titles)]
     for op, devices in cells.items():
         for cell in dict.fromkeys(devices.values()):

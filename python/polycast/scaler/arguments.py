@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def check_number(name: str, value: Any, above: float = -math.inf) -> float:
-    """Return a number or a one-element tensor as a float, if it is finite and above a bound."""
+    """Return a number or a one-element tensor as a float. Raise an error unless it is finite and above a bound."""
     if not isinstance(value, (Real, Tensor)):
         raise TypeError(f"{name}: expected a number, got {value!r:.60}")
     if not above < float(value) < math.inf:

@@ -30,12 +30,12 @@ class GradScaler(TorchGradScaler):
     """A ``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers.
 
     With an optimizer of :mod:`polycast.syncfree`, one pass checks the gradients, and the step unscales, clips and skips
-    on the device.
+    on the device. :meth:`step` describes the exceptions.
 
     ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients, and ``update`` sets the scale. If a check since
     the last update found a non-finite gradient, ``update`` multiplies the scale by ``backoff_factor``, down to
     ``min_scale``. After ``growth_interval`` consecutive updates without one, ``update`` multiplies the scale by
-    ``growth_factor``, up to ``max_scale``, and never to infinity. Call ``update`` also after a batch that you skip.
+    ``growth_factor``, up to ``max_scale``, and never to infinity. Also call ``update`` if you skip a checked batch.
 
     Args:
         device: A device type such as "cpu", "cuda" or "xla", or a ``torch.device``. None selects the device of the
@@ -45,18 +45,18 @@ class GradScaler(TorchGradScaler):
         growth_factor: The factor by which the scale grows, above 1.
         backoff_factor: The factor by which the scale shrinks, below 1.
         growth_interval: The number of consecutive updates without a non-finite gradient after which the scale grows.
-        enabled: Whether the scaler has an effect. If False, ``scale`` returns its argument and ``step`` always steps.
+        enabled: Whether to scale, check and skip. If False, ``scale`` returns its argument and ``step`` always steps.
         min_scale: The lowest scale. The scale never falls below the smallest normal number of float32.
         max_scale: The highest scale.
-        skip_on_host: Whether to read ``found_inf`` once in each step, and to skip without a call of ``optimizer.step``.
-            Set it for trainers that check whether ``optimizer.step`` was called.
+        skip_on_host: Whether to read ``found_inf`` before each step, with a sync, and to skip without a call of
+            ``optimizer.step``. Set it for trainers that check whether ``optimizer.step`` was called.
         process_group: The ranks that skip steps together. Pass it for shards that are not DTensors, and for the stages
-            of a pipeline, where each rank otherwise skips on its own. The ranks of DTensors skip together in any case,
+            of a pipeline, where each rank otherwise skips on its own. The ranks of a DTensor always skip together,
             and for the shards of FSDP1 the default is all ranks.
 
     Raises:
-        ValueError: If ``init_scale`` is not finite or not within the bounds, or PyTorch has no such device.
-        AssertionError: If a factor is on the wrong side of 1, as in PyTorch.
+        TypeError, ValueError: If ``init_scale`` is not a finite number within the bounds, or PyTorch lacks the device.
+        AssertionError: As in PyTorch, if ``growth_factor`` is not above 1, or ``backoff_factor`` is not below 1.
 
     Example:
         >>> import torch, polycast
@@ -106,7 +106,7 @@ class GradScaler(TorchGradScaler):
 
         Raises:
             RuntimeError: As in PyTorch, if this method was called or the optimizer stepped since the last ``update``.
-            ValueError: As in PyTorch, if a gradient is float16.
+            ValueError, AssertionError: As in PyTorch, if a gradient is float16, or if nothing was scaled.
         """
         if self._enabled:
             self._current(optimizer, "unscale_")
@@ -126,13 +126,13 @@ class GradScaler(TorchGradScaler):
             norm_type: The order of the norm, above 0, or infinity. Complex gradients require 2.
 
         Returns:
-            The norm of the unscaled, unclipped gradients: one element on the device of the scale, without a sync. It is
-            non-finite if a gradient is.
+            The norm of the unscaled, unclipped gradients: one element, on the device of the scale if the scaler is
+            enabled, without a sync. The norm is non-finite if a gradient is non-finite.
 
         Raises:
-            ValueError: If ``norm_type`` or ``max_norm`` is not positive.
-            RuntimeError: If this method was called or the optimizer was stepped since the last ``update``, or if the
-                scaler has a ``process_group``.
+            TypeError, AssertionError: If ``optimizer`` is not an optimizer, or if nothing was scaled.
+            ValueError: If a number is not positive, or ``norm_type`` is not 2 for complex gradients.
+            RuntimeError: If this method or ``step`` was called since ``update``, or with a ``process_group`` or FSDP1.
         """
         if not hasattr(optimizer, "param_groups"):
             kind = type(optimizer).__name__
@@ -152,24 +152,24 @@ class GradScaler(TorchGradScaler):
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step an optimizer, unless one of its gradients is non-finite.
 
-        Sync-free optimizers, and PyTorch's fused ones, skip on the device. For any other optimizer, the scaler reads
-        ``found_inf`` once.
+        Sync-free optimizers, and PyTorch's fused ones, skip on the device. For any other optimizer, such as a wrapper,
+        the scaler reads ``found_inf``, with a sync.
 
-        A sync-free optimizer unscales and clips while it reads the gradients, so ``.grad`` remains scaled. PyTorch's
+        A sync-free step unscales and clips while it reads the gradients, so ``.grad`` may remain scaled. PyTorch's
         fused optimizers unscale by themselves unless you clip. For other optimizers ``.grad`` is first unscaled and
-        clipped in place. This also applies to a sync-free step in which your own code could see the gradients: a step
-        hook, or a ``step`` that another class or a wrapper defines.
+        clipped in place. This also applies to a sync-free step in which your own code could see the gradients: a
+        closure, a step hook, or a ``step`` that another class or a wrapper defines.
 
         Args:
             optimizer: The optimizer to step.
-            args, kwargs: Arguments of ``optimizer.step``. A closure must be positional. It sees unscaled gradients, is
-                not called if the step is skipped, and costs one sync.
+            args, kwargs: Arguments of ``optimizer.step``. A closure must be positional. Except with PyTorch's fused
+                optimizers, it sees unscaled gradients, is not called if the step is skipped, and costs one sync.
 
         Raises:
             RuntimeError: As in PyTorch, if the optimizer was stepped since the last ``update``, or if ``closure`` is a
                 keyword argument.
             ValueError: As in PyTorch, if a gradient that must be unscaled in place is float16.
-            AssertionError: As in PyTorch, if nothing was scaled, or if no rank has a gradient.
+            AssertionError: If nothing was scaled, or (not with PyTorch's fused optimizers) if no rank has a gradient.
         """
         if not self._enabled:
             return super().step(optimizer, *args, **kwargs)
@@ -216,11 +216,11 @@ class GradScaler(TorchGradScaler):
         """Set the scale for the next iteration, to ``new_scale`` if given.
 
         Args:
-            new_scale: A positive, finite number, or a tensor with one element. With None, the scale shrinks or grows as
-                :class:`GradScaler` describes.
+            new_scale: A positive, finite number, or a tensor with one element. The bounds limit both. With None,
+                the scale shrinks or grows as :class:`GradScaler` describes.
 
         Raises:
-            AssertionError: As in PyTorch, if nothing was scaled, or no gradient was checked.
+            AssertionError: As in PyTorch, if nothing was scaled, if a tensor is invalid, or for None before any check.
             TypeError, ValueError: If ``new_scale`` is neither a tensor nor a positive, finite number.
         """
         if not self._enabled:
@@ -233,7 +233,7 @@ class GradScaler(TorchGradScaler):
             return
         if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
             _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; raise it")
-        current = self._per_optimizer_states  # It also has the checks of optimizers that were freed after their step.
+        current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
         states = [each for key, each in self._states.items() if each.of_torch is current.get(key)]
         found_inf = self._found_in([*current.values()], states)
         assert found_inf is not None, "No inf checks were recorded prior to update."
@@ -260,7 +260,7 @@ class GradScaler(TorchGradScaler):
         """Return the names of the parameters whose gradients were non-finite in the last check. This syncs.
 
         If the optimizer has no names of parameters, a name has the form "param_groups[0]['params'][3]". Each rank
-        returns only parameters whose gradients or shards on this rank were non-finite.
+        returns only the names for gradients or shards that were non-finite on this rank.
         """
         state = self._states.get(id(unwrapped(optimizer)))
         return state.non_finite(optimizer.param_groups) if state else []
@@ -272,7 +272,7 @@ class GradScaler(TorchGradScaler):
 
         Raises:
             RuntimeError, KeyError: As in PyTorch, if the state is empty or lacks a value.
-            TypeError, ValueError: If a value is not a number, or the scale is not positive and finite.
+            TypeError, ValueError: If a value is not a finite number, or the scale is not positive.
         """
         if self._enabled and state_dict:
             scale = check_number("scale", state_dict["scale"], above=0)

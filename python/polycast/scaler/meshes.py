@@ -1,6 +1,6 @@
-"""Reductions over the ranks that share an optimizer's parameters: each rank checks its shards, and all ranks agree.
+"""Reductions over the ranks that step together: each rank checks its gradients, and all ranks agree.
 
-The sizes and the order of the sums depend only on the parameters. All ranks of a mesh therefore sum tensors of equal
+The sizes and the order of the sums do not depend on the gradients. All ranks of a mesh therefore sum tensors of equal
 sizes, even if some ranks lack gradients. Only a rank without any gradient syncs.
 """
 
@@ -17,10 +17,10 @@ from polycast.syncfree.tensor_lists import Group
 
 
 class GradientCheck(NamedTuple):
-    """The result of a check of gradients that have the same device and placement."""
+    """The result of a check of gradients on one device. The mesh, if any, and ``split_dims`` apply to all of them."""
 
     params: Sequence[Tensor]  # the parameters of the gradients
-    mesh: Any  # None without a mesh
+    mesh: Any  # the mesh of the parameters and their gradients; None unless both are DTensors
     split_dims: tuple[int, ...]  # the dimensions of the mesh that split the parameters
     found_inf: Tensor  # one element: 1 if any gradient is non-finite, otherwise 0
     non_finite: Tensor  # an element for each gradient: 1 if it is non-finite, otherwise 0
@@ -29,17 +29,17 @@ class GradientCheck(NamedTuple):
 
 @dataclass
 class Shards:
-    """The parameters of an optimizer that are sharded over one mesh."""
+    """The device, the norms' dtype and the split dimensions of an optimizer's parameters on one mesh."""
 
     device: torch.device  # the device of this rank's shards
     dtype: torch.dtype = torch.float32  # the dtype of the gradients' norms
-    #: The dimensions of the mesh that split parameters, once for each placement, in the order of the parameters.
+    #: The different sets of mesh dimensions that split a parameter, in the order of the parameters.
     split_dims: dict[tuple[int, ...], None] = field(default_factory=dict)
 
 
 #: The meshes whose ranks agree. A process group is a mesh without shards.
 Meshes: TypeAlias = dict[Any, Shards]
-FoundInfs: TypeAlias = dict[Any, Tensor]  # by device: 1 if a gradient there is non-finite, otherwise 0
+FoundInfs: TypeAlias = dict[Any, Tensor]  # by device: 1 if a check found a non-finite gradient, otherwise 0
 
 
 def agree(
@@ -47,9 +47,9 @@ def agree(
 ) -> tuple[FoundInfs, list[Tensor]]:
     """Return whether any rank has a non-finite gradient, and norms.
 
-    There is one norm for each check without a mesh, and a vector of norms for each mesh. Each dimension of each mesh
-    has one sum, of whether a gradient is non-finite, whether there is a gradient, and with ``with_norms`` the norm of
-    each rank. If no rank has a gradient, the dict is empty.
+    There is one norm for each check without a mesh, and a vector of norms for each mesh. The ranks sum one tensor over
+    each dimension of each mesh. The tensor has a flag for non-finite gradients, a flag for any gradients and, with
+    ``with_norms``, the norms of each rank. If no rank has a gradient, both results are empty.
     """
     wholes = (check.norm for check in checks if check.mesh is None)
     norms = [norm.to(device, non_blocking=True) for norm in wholes if norm is not None]
@@ -100,7 +100,7 @@ def meshes_of(param_groups: list[Group]) -> Meshes:
 
 
 def _sum_over(tensor: Tensor, mesh: Any) -> None:
-    """Sum in place over a process group, or over all dimensions of a mesh that this rank is in."""
+    """Sum in place over a process group, or over all dimensions of a mesh if this rank is in the mesh."""
     distributed: Any = torch.distributed
     groups = [mesh]
     if not isinstance(mesh, distributed.ProcessGroup):
@@ -111,7 +111,7 @@ def _sum_over(tensor: Tensor, mesh: Any) -> None:
 
 
 def _norms_by_rank(checks: Sequence[GradientCheck], mesh: Any, shards: Shards) -> Tensor:
-    """Return this rank's norms in a vector with an element for each placement and rank. Replicas count once."""
+    """Return a vector of this rank's norms: an element for each key of ``split_dims`` and rank. Replicas count once."""
     coordinate, place = mesh.get_coordinate() or (), 0
     for dim, at in enumerate(coordinate):
         place = place * mesh.size(dim) + at

@@ -34,7 +34,7 @@ class OptimizerState:
     clip_coef: Tensor | None = None  # the factor by which the step multiplies the gradients
 
     def check_inf(self, param_groups: list[Group]) -> FoundInfs:
-        """Check gradients, in one pass that writes nothing."""
+        """Check the gradients without writing them, and return whether any is non-finite, by device."""
         checks, operator = [], torch.ops.polycast.find_non_finite.default
         for each in gather_gradients(param_groups):
             found = each.call(operator, param_groups)
@@ -42,7 +42,7 @@ class OptimizerState:
         return self.agree(param_groups, checks)[0]
 
     def clip(self, param_groups: list[Group], scale: Tensor, max_norm: float, norm_type: float) -> Tensor:
-        """Check the gradients and return their norm, in one pass that writes nothing. The next step clips them."""
+        """Check the gradients and return their norm, without writing them. The next step clips the gradients."""
         if self.of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step(); call it before step()")
         if self.process_group is not None:
@@ -110,7 +110,7 @@ class OptimizerState:
 
 
 def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
-    """Multiply gradients in place by a one-element tensor, and check them. By default float16 raises, as in PyTorch."""
+    """Multiply gradients in place, and return their checks. By default, raise for float16, as in PyTorch."""
     checks, operator = [], torch.ops.polycast.unscale_.default
     gathered = gather_gradients(groups, write=True)
     for each in () if allow_float16 else gathered:
@@ -133,7 +133,7 @@ def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
 
 
 def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:
-    """Return the state of an optimizer before its first step. FSDP1's shards have no mesh, so all ranks agree."""
+    """Return an optimizer's state before its first step. FSDP1's shards lack a mesh: by default all ranks agree."""
     params = (param for group in reference().param_groups for param in group["params"])
     if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
         process_group = torch.distributed.group.WORLD
@@ -141,7 +141,7 @@ def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerStat
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """Return the optimizer inside a trainer's wrapper: its attribute ``optimizer``, if both have the same groups."""
+    """Return the optimizer inside trainers' wrappers. A wrapper has the groups of its attribute ``optimizer``."""
     inner = getattr(optimizer, "optimizer", None)
     while isinstance(inner, torch.optim.Optimizer) and inner.param_groups is getattr(optimizer, "param_groups", None):
         optimizer, inner = inner, getattr(inner, "optimizer", None)
@@ -152,8 +152,8 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
     """Return whether to unscale and clip gradients in place before ``optimizer.step(closure)``.
 
     The fused steps of PyTorch unscale and do not clip. A step of polycast.syncfree unscales and clips while it reads
-    the gradients, so ``.grad`` remains scaled. Other code within the step (of a subclass, a wrapper, a step hook or a
-    closure) must see the gradients that PyTorch's scaler would show it.
+    the gradients, so ``.grad`` may remain scaled. Other code within the step (of a subclass, a wrapper, a step hook or
+    a closure) must see the gradients that PyTorch's scaler would show it.
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return is_clipped

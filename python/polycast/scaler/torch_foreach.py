@@ -1,4 +1,4 @@
-"""The operators of a gradient scaler for devices without polycast's kernels, by foreach ops, which never sync."""
+"""The operators of a gradient scaler for devices without polycast's kernels, by PyTorch's ops and without a sync."""
 
 import math
 
@@ -36,7 +36,7 @@ def norm(tensors: list[Tensor], norm_type: float, grad_scale: Tensor | None = No
 
 
 def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tensor:
-    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if one of them is non-finite.
+    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if a gradient is non-finite.
 
     Returns:
         A float32 vector with an element for each gradient: 1 if the gradient is non-finite, otherwise 0.

@@ -51,10 +51,10 @@ def _give(policies: Mapping[nn.Module, Policy | None]) -> None:
 
 @disabled
 def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Assignment:
-    """Assign rules to modules of a model. They override the rules of the enclosing region and of the process.
+    """Assign rules to modules of a model. These rules override the rules of regions and of the process.
 
     Rules apply while the module's ``forward`` runs, and when activation checkpointing reruns it. They also apply in its
-    submodules that have no rules of their own. A new assignment replaces the earlier rules of a module.
+    submodules, whose own rules override them. A new assignment replaces the earlier rules of a module.
     :func:`assigned` returns the rules of a model.
 
     The rules are a mapping from keys to policies, or a YAML file with such a mapping. A key is one of these:
@@ -67,10 +67,10 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
 
     Names and modules override the other keys. Within each of these two groups, the last key that matches applies.
     A value is a policy in any form that :class:`polycast.Policy` accepts, or None, which removes rules. In a file, keys
-    are strings. Rules that are neither a mapping nor a file apply to the model itself.
+    are strings. Instead of the mapping, a ``Policy``, category, dtype, release or None applies to the model itself.
 
     Limits: a module that is never called cannot have rules of its own (a ModuleList, the ``out_proj`` of
-    nn.MultiheadAttention). Rules do not apply where other code reads a module's weights without calling the module.
+    ``nn.MultiheadAttention``). Rules do not apply where other code reads a module's weights without calling the module.
     ``torch.jit.trace``, ``torch.jit.script`` and ``torch.fx`` raise if they would lose rules. A module with rules has
     an attribute ``forward`` of its own, so a shallow copy (``copy.copy``) runs the ``forward`` of the original.
 
@@ -79,13 +79,13 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         rules: The rules by module, a file with them, or the rules of the model itself.
 
     Returns:
-        A mapping from the name of each module with new rules to its policy, which prints as a table. The mapping is a
-        handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules.
+        A mapping that prints as a table: the policy of each module with new rules, by the name of the module. The
+        mapping is a handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules.
 
     Raises:
-        PolicyError: If a key matches no module, if it gives rules to a module that is never called, or if
-            :class:`polycast.Policy` raises for a value. It is a ``ValueError`` that lists every problem. In this case
-            nothing is assigned.
+        PolicyError: If a key matches no module, if rules would have no effect in a module, if :class:`polycast.Policy`
+            raises for a value, or if the file has problems. It is a ``ValueError`` that lists every problem. In this
+            case nothing is assigned.
         TypeError: If the model is not a module, or the rules have another type.
 
     Example:

@@ -1,7 +1,7 @@
 """Patches of activation checkpointing that rerun a function under the policies of its first run.
 
 PyTorch restores only the autocast state of devices. It looks up its two kinds of checkpoints in their module at each
-call, so replacing them in this module is enough.
+call, so replacing them there is enough.
 """
 
 from collections.abc import Callable

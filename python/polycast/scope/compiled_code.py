@@ -1,4 +1,4 @@
-"""The interface between scopes and torch.compile.
+"""The interface between scopes and ``torch.compile``.
 
 Note [How does compiled code follow policies?]
 Compiled code contains the casts of the scope that it was compiled in, so it must not run in another scope. Each scope

@@ -24,7 +24,7 @@ from polycast.torch_internals import (
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Regions with equal settings share a guard, because a guard stores no state. Making a guard takes 1.2 us.
+# Regions without a policy share a guard if their settings are equal, because a guard stores no state of a thread.
 _guard_without_policy = cache(region_guard)
 
 
@@ -34,15 +34,15 @@ class Region(StockAutocast):
     Several threads can be in one region at the same time, and a thread can enter a region that it is already in.
     ``torch.autocast`` stores the previous state in itself, so it can be entered only once at a time.
 
-    A region with a policy has these limits. If it was made outside of compiled code, the graph breaks where compiled
-    code enters it. If compiled code makes it, torch.compile traces another class, which is not a ``torch.autocast``.
-    ``torch.export`` raises, because it records regions but no casts. ``torch.jit.script`` does not accept a policy.
+    A region with a policy has these limits. If it was made outside of compiled code, the graph breaks at its ``with``
+    statement in compiled code. A region that compiled code makes is not a ``torch.autocast``. ``torch.export`` raises,
+    because it records regions but no casts. ``torch.jit.script`` does not accept a policy.
     """
 
     device: str
     """The device type, as in ``torch.device(...).type``."""
     policy: Policy | None
-    """The rules that apply in the region and override the rules around it, or None."""
+    """The rules that apply in the region, or None. They override outer regions and the process, but not modules."""
 
     __enter__ = enter_owner
     __exit__ = leave_owner
@@ -86,7 +86,7 @@ class Region(StockAutocast):
         return Region, (*self._settings, self.policy)
 
     def __repr__(self) -> str:
-        """Return the call that makes an equal region, with the first four rules of its policy."""
+        """Return the call that makes the region, with at most four rules of its policy."""
         device, dtype, *switches = self._settings
         names = zip(("enabled", "cache_enabled"), switches, strict=True)
         options = [f"dtype={dtype}", *(f"{name}=False" for name, value in names if value is False)]
@@ -95,7 +95,7 @@ class Region(StockAutocast):
         return f"polycast.autocast('{device}', {', '.join(options)})"
 
     def _tell_modes(self, entered: bool) -> None:
-        """Report the region to the modes of torch.export, as ``torch.autocast`` does."""
+        """Report the region to the modes of ``torch.export``, as ``torch.autocast`` does."""
         for mode in function_modes():
             if isinstance(mode, torch.fx.experimental.proxy_tensor.PreDispatchTorchFunctionMode):
                 mode.__torch_function__(
@@ -121,7 +121,7 @@ class Region(StockAutocast):
 
 
 class CompiledRegion:
-    """A region with a policy that compiled code makes. torch.compile can trace it."""
+    """A region with a policy that compiled code makes. ``torch.compile`` can trace it."""
 
     def __init__(
         self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str

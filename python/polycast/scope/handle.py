@@ -13,15 +13,15 @@ class Handle:
     """The handle of a change that :func:`polycast.use`, :func:`polycast.install` and other functions have made.
 
     :meth:`remove` undoes the change, as in ``torch.utils.hooks.RemovableHandle``. A handle is also a context manager,
-    which removes the handle at the end of its block. Remove handles in reverse order: another order restores a state
-    between the changes.
+    which removes the handle at the end of its block. Remove the newest handle first. In another order, an
+    earlier change can apply again after the last removal.
     """
 
     def __init__(self, restore: Callable[[], object]) -> None:
         self._restore: Callable[[], object] | None = restore
 
     def remove(self) -> None:
-        """Restore the state from before the call. A second call has no effect."""
+        """Restore the state from before the change. A second removal has no effect."""
         restore, self._restore = self._restore, None
         if restore is not None:
             restore()

@@ -3,10 +3,10 @@
 Note [Why does a module with rules have a forward of its own?]
 Hooks of the module would miss direct calls of ``forward``, and PyTorch runs no hook after a KeyboardInterrupt, so the
 rules would remain active. A subclass for the module would change its type. Therefore the module itself gets
-attributes: the policy, and a ``forward`` that enters the policy and calls the ``forward`` of the class. They are in the
-module's ``__dict__``, so copies and pickles contain them. In a deep copy they are bound to the copy. Another attribute
-binds ``forward`` to the replicas of nn.DataParallel. A pre-hook that does nothing prevents nn.TransformerEncoderLayer
-from running its fused operator, which calls no module of the layer.
+attributes: the policy, and a ``forward`` that enters the policy and calls the original ``forward``. They are in the
+module's ``__dict__``, so copies and pickles contain them. In a deep copy they are bound to the copy. Other attributes
+bind ``forward`` to replicas of ``nn.DataParallel``, and make ``torch.jit.script`` raise. A pre-hook that does nothing
+prevents ``nn.TransformerEncoderLayer`` from running its fused operator, which calls no module of the layer.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from polycast.torch_internals import inlined, is_fx_tracing, is_jit_tracing, tre
 _RULES = "_polycast_rules"
 _REPLICATE = "_replicate_for_data_parallel"
 _SCRIPT = "__prepare_scriptable__"
-# The key of the pre-hook. PyTorch's keys are numbers, and in an unpickled module another hook may have the number.
+# PyTorch's keys of hooks are numbers. In an unpickled module another hook may have the number, so our key is a name.
 _HOOK = "polycast"
 
 
@@ -51,7 +51,7 @@ class Bound:
         self._function = function
         self._module = ref(module)
         self.own = own
-        """The ``forward`` that the module itself had before."""
+        """The ``forward`` that the module itself had before, or None."""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._function(self._module(), self.own, *args, **kwargs)
@@ -76,7 +76,7 @@ class Bound:
 
     @property
     def __code__(self) -> CodeType:
-        """The code that torch.compile reads from the ``forward`` of a GraphModule."""
+        """The code that ``torch.compile`` reads from the ``forward`` of a GraphModule."""
         return self.__wrapped__.__code__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Bound":
@@ -106,14 +106,14 @@ def _run(module: Any, own: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _replicate(module: Any, own: Any) -> nn.Module:
-    """Return a replica of a module for nn.DataParallel, with a ``forward`` that is bound to the replica."""
+    """Return a replica of a module for ``nn.DataParallel``, with a ``forward`` that is bound to the replica."""
     replica: nn.Module = getattr(type(module), _REPLICATE)(module)
     _bind(replica, own)
     return replica
 
 
 def _refuse_script(module: nn.Module, _own: Any) -> None:
-    """Raise an error. torch.jit.script calls this function for the module that it compiles."""
+    """Raise an error. ``torch.jit.script`` calls this function for the module that it compiles."""
     raise _lost("torch.jit.script records no casts", module)
 
 

@@ -87,7 +87,7 @@ def has_forward(module: nn.Module) -> bool:
 def reader_of(name: str, modules: Modules) -> str | None:
     """Return the name of the module that reads a module's weights without calling it, or None.
 
-    The only such module in PyTorch is nn.MultiheadAttention, which passes the weights of ``out_proj`` to a function.
+    The only recognized module is ``nn.MultiheadAttention``, which passes the weights of ``out_proj`` to a function.
     """
     around, _, last = name.rpartition(".")
     parent = modules.get(around)

@@ -35,10 +35,10 @@ def use(policy: PolicyLike) -> Used:
     """Set the process-wide policy. It applies in every autocast region; policies of regions and modules override it.
 
     The policy applies in all threads until another one is used. ``with polycast.use(...)`` restores the previous policy
-    at the end of the block. If no kernels are installed, the policy has no effect, and a warning says so.
+    at the end of the block. If no kernels are installed, the policy has no effect, and a warning is issued.
 
-    The environment variable POLYCAST_POLICY sets the policy at import, to a file, a release, a category or a dtype. A
-    forked process inherits the policy. A spawned process reads the variable.
+    The environment variable ``POLYCAST_POLICY`` sets the policy at import, to a file, a release, a category or a dtype.
+    A forked process inherits the policy. A spawned process reads the variable.
 
     Args:
         policy: A policy, or any other form that :class:`polycast.Policy` accepts: a dict, a file, a release, or a
@@ -49,9 +49,9 @@ def use(policy: PolicyLike) -> Used:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the previous policy.
 
     Raises:
-        PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
         TypeError: If the argument has another type.
-        ValueError: If the policy has a rule for an operator whose library has registered an autocast kernel.
+        ValueError: If :class:`polycast.Policy` raises it, which may be a ``PolicyError``, or if the policy has a rule
+            for an operator whose library has registered an autocast kernel.
 
     Example:
         >>> import torch, polycast
@@ -76,7 +76,7 @@ def _set(policy: KernelPolicy | None) -> None:
 
 
 def use_on_import() -> None:
-    """Use the policy of the environment variable POLYCAST_POLICY, if it is set.
+    """Use the policy of the environment variable ``POLYCAST_POLICY``, if it is set.
 
     Raises:
         ImportError: If the policy cannot be used.

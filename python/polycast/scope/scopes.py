@@ -1,4 +1,4 @@
-"""Scopes, which a thread enters for a region, a module or the rerun of a checkpoint.
+"""Scopes, which a thread enters for a region, a module, or a function that runs under earlier policies.
 
 csrc/autocast/policy_scope.h explains scopes.
 """

@@ -18,18 +18,18 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         betas: The coefficients of the running averages of the gradient and of its square.
         eps: The number that is added to the denominator.
         weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
-        amsgrad: Whether to divide by the largest running average so far of the squared gradient.
-        maximize: Whether to maximize the objective.
+        amsgrad: Whether the denominator uses the largest running average so far of the squared gradient.
+        maximize, decoupled_weight_decay: Whether to maximize the objective; whether to decay weights as in AdamW.
         state_dtype: The dtype of the running averages. None selects the dtype of each parameter, as in torch.optim.
             Float16 parameters require another dtype, because the squares of their gradients underflow in float16.
-        foreach, capturable, fused: Accepted and stored in the groups, without an effect: there is one implementation,
-            which is fused and does not sync.
+        foreach, capturable, fused: Accepted and stored in the groups. Only ``foreach`` has an effect, and only in
+            groups for which the step of torch.optim runs.
         differentiable: Must be False, because autograd does not record the step.
 
     Raises:
         TypeError: If ``differentiable`` is true, if ``state_dtype`` is not supported or a key of a group, or if the
             running averages would be float16.
-        ValueError: As in torch.optim, if an argument is out of its range.
+        ValueError, RuntimeError: If ``state_dtype`` is an unknown name, or as in torch.optim for its arguments.
 
     Example:
         >>> import torch
@@ -109,10 +109,10 @@ class AdamW(Adam, torch.optim.AdamW):
     Args:
         params, lr, betas, eps, amsgrad, maximize, foreach, capturable, differentiable, fused, state_dtype: As for
             :class:`Adam`.
-        weight_decay: The decay of the parameters, which each step multiplies by ``1 - lr * weight_decay``.
+        weight_decay: The decay: each step multiplies the parameters by ``1 - lr * weight_decay``.
 
     Raises:
-        TypeError, ValueError: As for :class:`Adam`.
+        TypeError, ValueError, RuntimeError: As for :class:`Adam`.
 
     Example:
         >>> import torch

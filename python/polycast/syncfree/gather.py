@@ -3,10 +3,10 @@
 Note [Why are lists of tensors checked in C++?]
 
 In nearly every model all tensors are plain: strided, on one device, and without a class that overrides operators.
-Checks of each tensor in Python would take several times as long as the collection of the tensors. This module therefore
-asks a parameter only for its gradient, and ``all_plain``, in C++, checks whole lists. If a list is not plain,
-``all_plain`` checks the shards of its DTensors. If the shards are not plain either, torch.optim steps the group (see
-``slow_path``), and the passes of a scaler gather the gradients one by one.
+Checks of each tensor in Python would be several times slower than the collection of the tensors. This module therefore
+asks a parameter only for its gradient, and ``all_plain``, in C++, checks whole lists. If a list is not plain, the
+passes of a scaler gather the gradients one by one, and ``all_plain`` checks the shards of a step's DTensors. If the
+shards are not plain either, torch.optim steps the group (see ``slow_path``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,18 +38,18 @@ def with_gradients(all_params: Iterable[Tensor]) -> tuple[list[Tensor], list[Ten
 def gather_gradients(
     param_groups: list[Group], *, write: bool = False, add_duplicates: bool = False
 ) -> list[TensorLists]:
-    """Return the gradients of all groups: one list for each device and placement.
+    """Return the gradients of all groups: one list for each device, mesh and tuple of split dimensions.
 
     Args:
         param_groups: The groups of an optimizer.
-        write: Whether the caller writes to the gradients. Sparse float16 gradients are then coalesced in place.
+        write: Whether the caller writes to the gradients. A gradient that is coalesced then replaces ``.grad``.
         add_duplicates: Whether to add the duplicates in all sparse gradients, as a norm requires. Otherwise they are
             added in float16 only, where the sum may overflow, as in torch.amp.GradScaler.
 
     Complex gradients are gathered as real ones with a last dimension of two.
 
     Raises:
-        TypeError: If a gradient is a tensor subclass other than a DTensor.
+        TypeError: If a gradient's class overrides operators and is not DTensor, AsyncCollectiveTensor or FakeTensor.
         RuntimeError: If a gradient cannot have the placement of its parameter.
     """
     params, grads = with_gradients(chain.from_iterable(map(itemgetter("params"), param_groups)))
@@ -66,7 +66,7 @@ def gather_group(
     The names of a parameter's state are in the order of the operator's lists. A name of None gives an empty list.
 
     Raises:
-        KeyError: If a parameter has no state yet.
+        KeyError: If the state of a parameter lacks one of the names.
     """
     # Each parameter is looked up once, because the hash of a tensor is computed in Python.
     states = list(map(state.get, params, repeat(NOTHING)))

@@ -17,18 +17,18 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         lr: The learning rate: a float, or a tensor with one element on the CPU or on the device of the parameters.
         momentum: The factor of the momentum buffer, which starts at zero: a first gradient of -0 becomes +0 in it.
         dampening: The part of each gradient, after the first one, that does not enter the buffer. If neither dampening
-            nor momentum is 0, the step of ``torch.optim`` runs, after one sync.
+            nor momentum is 0, the step of ``torch.optim`` runs, which syncs.
         weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
         nesterov: Whether to use Nesterov momentum.
         maximize: Whether to maximize the objective.
         state_dtype: The dtype of the momentum buffers. None selects the dtype of each parameter, as in torch.optim.
-        foreach, fused: Accepted and stored in the groups, without an effect: there is one implementation, which is
-            fused and does not sync.
+        foreach, fused: Accepted and stored in the groups. Only ``foreach`` has an effect, and only in groups for which
+            the step of torch.optim runs.
         differentiable: Must be False, because autograd does not record the step.
 
     Raises:
         TypeError: If ``differentiable`` is true, or if ``state_dtype`` is not supported or a key of a group.
-        ValueError: As in torch.optim, if an argument is out of its range.
+        ValueError, RuntimeError: If ``state_dtype`` is an unknown name, or as in torch.optim for its arguments.
 
     Example:
         >>> import torch
@@ -78,7 +78,7 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
         has_momentum = group["momentum"] != 0
         if has_momentum and group["dampening"] != 0:
-            # PyTorch does not dampen the first gradient, and a buffer of zeros does not show which one is the first.
+            # PyTorch does not dampen the first gradient, and a buffer of zeros does not show whether there was one.
             return None
         options = {
             "weight_decay": group["weight_decay"],

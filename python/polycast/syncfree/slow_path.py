@@ -1,6 +1,6 @@
 """The step of torch.optim, for groups that the fused operators do not support.
 
-``SyncFreeOptimizer.step`` lists these groups. Their step first reads ``found_inf``, and is skipped if it is not 0.
+``SyncFreeOptimizer.step`` lists these groups. Their step first reads ``found_inf``, and skips for a value other than 0.
 """
 
 import inspect
@@ -18,7 +18,7 @@ Scalars = dict[str, Tensor | None]
 
 
 def is_skipped(scalars: Scalars) -> bool:
-    """Return whether ``found_inf`` is not zero, and raise if a scalar is not valid for any step. This syncs."""
+    """Return whether ``found_inf`` is given and not zero, which syncs. Raise an error if a scalar is invalid."""
     check_arguments("sgd_step_", [], [None, *scalars.values()])  # None stands for lr
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
@@ -30,13 +30,13 @@ def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor]
     """Update parameters of a group by the step of ``stock``, a class of torch.optim.
 
     The step receives twins: tensors that share the memory of the parameters and have their own unscaled and clipped
-    gradients. If the dtypes of state and parameter differ, the twin is a copy in the wider dtype. If a float16 gradient
-    is unscaled or clipped, the twin is a float32 copy, because small gradients would underflow.
+    gradients. If the state needs a wider dtype than the parameter's, the twin is a copy in that dtype. If a float16
+    gradient is unscaled or clipped, the twin is at least float32, because small gradients would underflow.
     """
-    # PyTorch's fused kernels would read a scaler's attributes. Its other steps round a learning rate that is a tensor.
+    # PyTorch's fused and capturable steps support fewer groups. Its other steps round a learning rate that is a tensor.
     options = {**group, "fused": None, "capturable": False, "lr": float(group["lr"])}
     lone = list(dict.fromkeys(params))
-    # Copies of one memory would overwrite each other's results, so they are stepped one after the other.
+    # Twins that are copies would overwrite each other's results, so the parameters are stepped one after the other.
     for part in [[param] for param in lone] if may_overlap(list(map(local_of, lone))) else [params]:
         states = {param: optimizer.state.get(param, {}) for param in part}
         for param, state in states.items():

@@ -30,7 +30,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     """An optimizer whose step gathers its tensors and calls an operator."""
 
     _operator: ClassVar[Operator]
-    _stock: ClassVar[Any]  # this class of torch.optim runs all other steps
+    _stock: ClassVar[Any]  # this class of torch.optim runs the steps that the operator does not support
     #: The names of the state with the shape of its parameter, and of the state that PyTorch requires.
     _average_names: ClassVar[tuple[str, ...]]
     _required_names: ClassVar[tuple[str, ...]] = ()
@@ -53,7 +53,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         vars(self).pop("_step_supports_amp_scaling", None)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does. If it raises, nothing changes.
+        """Add a group of parameters, as ``torch.optim.Optimizer`` does. If this raises, the optimizer does not change.
 
         Raises:
             TypeError: If the group has its own ``state_dtype``, or if its state would have an unsupported dtype.
@@ -79,31 +79,31 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     ) -> Any:
         """Update the parameters that have gradients.
 
-        ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda: they apply
-        ``grad_scale`` and ``clip_coef`` to the gradients as well, as ``torch.optim`` does with ``fused=True``.
+        ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda: they may also write
+        the unscaled and clipped gradients, as ``torch.optim`` does with ``fused=True``.
 
-        For some groups the step of ``torch.optim`` runs, after one sync to read ``found_inf``: groups with sparse or
-        complex tensors, tensor subclasses other than DTensors, tensors on several devices, or parameters that share
-        memory or appear twice. That step also runs for SGD with dampening, and on devices whose fused kernels do not
-        skip, such as mps and xpu.
+        For some groups the step of ``torch.optim`` runs: groups with tensors that are sparse, complex or on several
+        devices, with subclasses that override operators (except most DTensors), or with parameters that share memory.
+        It also runs for SGD with momentum and dampening, and on devices whose fused kernels polycast does not use, such
+        as mps and xpu. It syncs to read ``found_inf`` and any learning rate that is a tensor on an accelerator.
 
         Args:
             closure: A function that computes the loss and the gradients again, and returns the loss.
             found_inf: One float32 element on the device of the parameters. If it is not zero, the step is skipped: no
-                parameter, no state and no step count changes.
+                parameter, no state and no step count changes. Missing state may be created, as zeros.
             grad_scale: One floating-point element by which the gradients are divided.
             clip_coef: One floating-point element by which the gradients are multiplied.
 
         If one of these tensors is None, the step uses the optimizer's attribute of this name, if there is one. This is
-        PyTorch's protocol for fused steps, with which a gradient scaler can call a step of any signature.
+        like PyTorch's protocol for fused steps, with which a gradient scaler can call a step of any signature.
 
         Returns:
             The result of the closure, or None.
 
         Raises:
-            ValueError: If shapes do not match, or if the learning rate is NaN and not on an accelerator.
-            TypeError: If a tensor has an unsupported dtype.
-            RuntimeError: If the step of ``torch.optim`` raises it.
+            ValueError: If sizes do not match, a tensor is expanded, or an operator reads a NaN as ``lr`` on the CPU.
+            TypeError: If a tensor has an unsupported dtype, or if a scalar is not a tensor.
+            RuntimeError: If a tensor cannot be written or has no memory, or if the step of ``torch.optim`` raises it.
 
         If an error is raised outside of a step of ``torch.optim``, nothing has been written.
 
@@ -179,7 +179,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     @torch.inference_mode(False)  # State that is created in inference mode cannot be written outside of it.
     def _init_state(self, params: list[Tensor], names: StateNames) -> None:
-        """Create the missing state of each parameter. If memory runs out, a parameter gets none of its state."""
+        """Create each parameter's missing state. If memory runs out, a parameter gets none of its missing state."""
         for param in params:
             state, dtype, missing = self.state[param], self._kept_dtype(param), dict[str, Tensor]()
             for name in names:
@@ -203,7 +203,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         warns if the dtypes differ. If an error is raised, nothing is loaded.
 
         Raises:
-            ValueError: If the state belongs to another kind of optimizer and lacks values.
+            ValueError: If the state lacks or has invalid values, or, as in torch.optim, if its groups do not match.
             KeyError, AttributeError: As in torch.optim, if the argument is not the state of an optimizer.
         """
         loaded: list[dict[str, Any]] = []
@@ -221,7 +221,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
 
     def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Return a state, or raise a ValueError if the state lacks values that the step of torch.optim requires."""
+        """Return a state. Raise a ValueError if a value that the step of torch.optim requires is missing or invalid."""
         groups, state = state_dict["param_groups"], state_dict["state"]
         # Flags can be missing, because older releases saved fewer. torch.optim sets them.
         wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
@@ -244,7 +244,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         return state_dict
 
     def _take_state(self, state_dict: dict[str, Any], converted: set[torch.dtype]) -> None:
-        """Store the loaded values in the dtypes of this optimizer, and add their saved dtypes to ``converted``."""
+        """Store the loaded values in the dtypes of this optimizer, and add differing saved dtypes to ``converted``."""
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
         for saved_id, param in zip(saved_ids, params, strict=True):

@@ -21,7 +21,7 @@ _SCALARS = ("lr", "found_inf", "grad_scale", "clip_coef", "inv_scale")
 
 @dataclass(slots=True)
 class TensorLists:
-    """The tensors of one call of an operator, on one device and with the same placement."""
+    """The tensors of one call of an operator, on one device."""
 
     device: torch.device
     params: list[Tensor]  # the optimizer's parameters
@@ -31,11 +31,11 @@ class TensorLists:
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh that split the parameters
 
     def call(self, operator: Operator, param_groups: list[Group], arguments: Arguments = NOTHING) -> Any:
-        """Call an operator on the lists. If it raises, the error contains the name of the parameter."""
+        """Call an operator on the lists. If it rejects a tensor of a list, the error contains the parameter's name."""
         try:
             result = call(operator, self.device, self.lists, arguments)
         except Exception:
-            try:  # The operator's error has the index of a tensor. The error of check has the name of the parameter.
+            try:  # The operator's error has the index of a tensor. The error of check also has the parameter's name.
                 self.check(operator, param_groups, arguments)
             except Exception as named:
                 raise named from None
@@ -45,7 +45,7 @@ class TensorLists:
         return result
 
     def check(self, operator: Operator, param_groups: list[Group], arguments: Arguments) -> None:
-        """Raise the error that the operator would raise for its arguments, with the name of the parameter."""
+        """Raise the error that the operator would raise for its arguments, with the name of a rejected parameter."""
         names = [each.name for each in operator._schema.arguments]
         scalars = [arguments.get(name) for name in names if name in _SCALARS]
         op = operator.overloadpacket.__name__
@@ -53,7 +53,7 @@ class TensorLists:
 
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
-    """Return the name of a parameter in the optimizer, otherwise its position in the groups."""
+    """Return the name of a parameter in the optimizer, or its position in the groups if it has no name."""
     for number, group in enumerate(param_groups):
         for index, other in enumerate(group["params"]):
             if other is param:

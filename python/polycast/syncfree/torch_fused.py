@@ -1,10 +1,10 @@
 """The steps of Adam and SGD by PyTorch's fused kernels, on devices where these kernels skip and unscale, such as cuda.
 
 The kernels skip if ``found_inf`` is 1, have one divisor, and write the divided gradients back. They require lists of
-one dtype and one layout, so a step copies other gradients and state. Meta and fake tensors have no values, so a step
+one dtype and one layout, so a step copies other tensors. Meta and fake tensors have no values, so a step
 only increments their versions.
 
-Status: tested with tensors on the CPU, and with fake tensors of cuda. No accelerator has run it yet.
+Status: tested with tensors on the CPU, and with fake tensors of cuda. No accelerator has run these steps yet.
 """
 
 from collections.abc import Callable

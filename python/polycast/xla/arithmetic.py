@@ -117,7 +117,7 @@ class SGD:
 
 
 def next_scale(ops: list[Op]) -> list[Op]:
-    """Return the next scale and growth tracker from the current two, found_inf, and a vector of the numbers."""
+    """Return the next scale and growth tracker from the current ones, found_inf, and a vector of the numbers."""
     old, tracker = [scalar(op) for op in ops[:2]]
     growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
     found, wide = scalar(ops[2]) != scalar(ops[2]).scalar_like(0), old.cast("f64")

@@ -1,4 +1,4 @@
-"""XLA computations over whole lists of tensors, built once and called lazily. Results are written in place.
+"""XLA computations over whole lists of tensors, built once and called lazily. `update` writes results in place.
 
 torch_xla traces every operator into nodes of a graph, which costs host time in each step. A user computation is a
 single node for any number of tensors.
@@ -44,7 +44,7 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
     """Trace ``build``, once for each (kind, dtypes, shapes), and apply it lazily.
 
     Args:
-        kind: A key that distinguishes this computation from others over the same shapes. It must not depend on values.
+        kind: A key that no other computation over the same shapes has. It must not depend on the inputs' values.
         build: A function that accepts the inputs as ops and returns one or more results.
         inputs: Tensors on one XLA device. Tensors to be overwritten come first, in the order of the results.
 
@@ -71,7 +71,7 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
 
 @lru_cache(maxsize=4096)
 def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> Tensor:  # noqa: ARG001
-    """Return a float64 vector of the values on the device. The vector is cached, so equal values are uploaded once.
+    """Return a float64 vector of the values on the device. It is cached, so an owner uploads equal values once.
 
     The result is not a scalar, because torch_xla compiles scalars such as 0 and 1 into the graph, and recompiles for
     each value. Each owner has its own vector, because a graph would change when two owners stop sharing a vector.

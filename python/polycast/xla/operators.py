@@ -100,9 +100,9 @@ def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def norm(tensors: Tensors, norm_type: float, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all tensors as one vector divided by ``grad_scale``, and the results of find_non_finite.
+    """Return the norm of all tensors as one vector divided by ``grad_scale``, and the results of ``find_non_finite``.
 
-    The norm is in float64 if any tensor is, otherwise in float32. It does not overflow if its value is finite.
+    The norm is in float64 if any tensor is, otherwise in float32. It overflows only if its value exceeds this dtype.
     """
     check_arguments("norm", [tensors], [grad_scale])
     check_norm_type(norm_type)

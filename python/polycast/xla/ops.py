@@ -15,7 +15,7 @@ def scalar(op: Op, index: int = 0) -> Op:
 
 
 def like(op: Op, other: Op) -> Op:
-    """Return a scalar broadcast to the shape of the other op, in its dtype."""
+    """Return a scalar broadcast to the shape and cast to the dtype of the other op."""
     shape = other.shape()
     return op.cast(shape.dtype).broadcast(shape.sizes)
 
@@ -45,7 +45,7 @@ def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
 def total_norm(ops: Sequence[Op], norm_type: float, grad_scale: Op | None = None) -> Op:
     """Return the norm of all elements of all ops, in float64 if any op is float64, otherwise in float32.
 
-    Sums are in float64. If they could overflow, all elements are first divided by the largest one.
+    Sums are in float64. If they could overflow or underflow, the elements are first divided by the largest magnitude.
 
     Args:
         ops: The ops whose elements form one vector.
@@ -70,7 +70,7 @@ def total_norm(ops: Sequence[Op], norm_type: float, grad_scale: Op | None = None
     return rounded(_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor)
 
 
-# The fourth power of a float32 value, even of a subnormal one, is a normal float64 value.
+# The fourth power of a finite float32 value other than 0, even of a subnormal one, is a normal float64 value.
 _SAFE_NORM = 4.0
 
 

@@ -1,6 +1,6 @@
-"""The table of results, with each trainer and recipe.
+"""The cells of the table, one for each trainer and each of its recipes.
 
-Each training run has its own process, because the state of a trainer lives as long as its process.
+Each training run has its own process, because trainers have state that lasts as long as the process.
 """
 
 import functools
@@ -33,16 +33,16 @@ class Cell:
     package: str
     recipe: Recipe
     train: Train
-    stock: Train  # The stock run with equal seed and data, by the trainer or else by PyTorch's loop.
-    line: str  # The line that a user adds to training with stock PyTorch, next to our optimizer and scaler.
-    needs_line: bool  # Whether the line is always required.
+    stock: Train  # The stock run with equal seed and data, by the trainer or by PyTorch's loop.
+    line: str  # The line that a user adds, in addition to our optimizer and scaler. It may be empty.
+    needs_line: bool  # Whether the cell never runs without the line.
 
     def __str__(self) -> str:
         return f"{self.package}, {self.recipe.name}"
 
 
 class Outcome(NamedTuple):
-    """The result of a cell: the verdict, and the larger of the differences of weights and losses."""
+    """The verdict on a cell, the difference from stock PyTorch, and the added line or the reason of a failure."""
 
     verdict: str  # "unchanged", "one line" or "no"
     difference: float
@@ -61,12 +61,12 @@ def trainer(
     needs_line: bool = False,
     recipes: Iterable[Recipe] = RECIPES,
 ) -> None:
-    """Register a trainer, which runs in its own process, with its recipes."""
+    """Add a cell to CELLS for each recipe of a trainer."""
     CELLS.extend(Cell(package, recipe, train, stock or train, line, needs_line) for recipe in recipes)
 
 
 def outcome(cell: Cell) -> Outcome:
-    """Run a cell without changes, and then with the one line if needed, and compare it with stock PyTorch."""
+    """Compare a cell with stock PyTorch, unchanged and then with its line, and return a match or the last outcome."""
     found = Outcome("no", float("nan"), "")
     for verdict in ["one line"] if cell.needs_line else ["unchanged", "one line"] if cell.line else ["unchanged"]:
         try:
@@ -84,7 +84,7 @@ def outcome(cell: Cell) -> Outcome:
 
 
 def difference(ours: Trained, stock: Trained) -> float:
-    """Return the largest difference of weights and losses, relative to the largest weight and loss."""
+    """Return the largest difference of a weight tensor or the losses, relative to the largest value in it."""
     if len(ours.losses) != len(stock.losses):
         return float("inf")
     pairs = [*zip(ours.weights, stock.weights, strict=True), (torch.tensor(ours.losses), torch.tensor(stock.losses))]
@@ -109,7 +109,7 @@ def mismatch(recipe: Recipe, ours: Trained, stock: Trained, differs: float) -> s
 
 @functools.cache
 def trained(train: Train, kit: Kit) -> Trained:
-    """Train in a new process."""
+    """Run a training function in a new process, and return its results. Equal arguments reuse the results."""
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, PROCESSES) as pool:
         # Tensors are pickled by value, because they outlive the process.
         done: Trained = pickle.loads(pool.submit(_alone, train, replace(kit, folder=Path(folder))).result())
@@ -118,7 +118,7 @@ def trained(train: Train, kit: Kit) -> Trained:
 
 def _alone(train: Train, kit: Kit) -> bytes:
     torch.set_num_threads(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # This includes the output of C++.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # This hides C++ output as well.
     if not kit.ours:
         polycast.uninstall()
     return pickle.dumps(train(kit))

@@ -25,7 +25,7 @@ class Recipe:
     accumulate: int = 1  # The batches per step.
     schedule: bool = False  # Whether each taken step multiplies the learning rate by 0.8.
     bad: int | None = None  # The step whose first batch contains an infinity.
-    resume: int = 0  # The step after which new objects load the saved state.
+    resume: int = 0  # The step after which new objects load the saved state. 0 means never.
 
     @property
     def dtype(self) -> torch.dtype:
@@ -80,7 +80,7 @@ class Kit:
         return make("cpu", init_scale=SCALE, enabled=self.recipe.scales)
 
     def schedule(self, optimizer: Any, scaler: Any = None) -> Any:
-        """Return a decreasing schedule, if the recipe has one. The scaler determines the schedule's library."""
+        """Return a decreasing schedule, or None if the recipe has none. With our scaler, it is a SkipAwareLR."""
         if not self.recipe.schedule:
             return None
         if self.ours and scaler is not None:
@@ -103,7 +103,7 @@ class Kit:
 
 
 class Task(nn.Module):
-    """A model with its loss. The model records all values, so that no trainer needs to expose them."""
+    """A model with its loss. It records the losses and dtypes of training, so that no trainer needs to expose them."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """The command `python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]`, which runs Python with the device.
 
-It builds and installs the device's package once for each PyTorch, in build/. XLA is disabled.
+It builds the device's package in `build/` for each PyTorch and Python, and again if a source changed. XLA is disabled.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ def installed() -> Path:
 
 def _build(folder: Path) -> None:
     """Build the package, with the metadata by which torch finds it, without pip."""
-    scripts = sysconfig.get_path("scripts")  # ninja's folder, if the environment is not activated
+    scripts = sysconfig.get_path("scripts")  # ninja is here, even if the environment is not activated
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     staging = folder.with_name(f"{folder.name}-new")
     for old in (folder, staging):

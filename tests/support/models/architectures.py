@@ -1,4 +1,4 @@
-"""Small models of public packages, with random weights and batches for them."""
+"""Small models with random weights, most of them from public packages, and batches for the models."""
 
 from collections.abc import Callable
 from typing import Any

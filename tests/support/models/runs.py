@@ -1,4 +1,4 @@
-"""The results of a model in autocast regions on a device, by name: outputs, gradients, buffers and weights."""
+"""The results of a model in autocast regions on a device, by name: outputs, gradients, buffers, weights, dtypes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +10,7 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 
 from tests.support.devices import seed, synchronize
 
-# The tensors that a model returns and the dtypes of tensors within the model, by name.
+# The outputs, gradients, buffers and weights of a model, and the dtypes of its modules' outputs, by name.
 Results = dict[str, Tensor | torch.dtype]
 Regions = Callable[[], AbstractContextManager[Any]]
 
@@ -31,7 +31,7 @@ WAYS = [Way(train, one_region) for train in (True, False) for one_region in (Tru
 def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way, region: Regions) -> Results:
     """Run a model from a fixed seed, and return the results for its batches and the dtypes in its modules' outputs.
 
-    In training, the weights change after each region, not inside a region.
+    In training with a region for each batch, the weights change after each region. In one region, they do not change.
     """
     torch.manual_seed(0)
     model, batches = build()
@@ -78,7 +78,7 @@ def loss(outputs: dict[str, Tensor]) -> Tensor:
 
 
 def different(ours: Results, stock: Results) -> list[str]:
-    """Return the names of the results that differ in dtype or bits."""
+    """Return the results that only one run has or, without such results, those that differ in dtype or bits."""
     if ours.keys() != stock.keys():
         return [name for name in {**ours, **stock} if (name in ours) != (name in stock)]
     return [name for name in ours if not _same(ours[name], stock[name])]

@@ -69,7 +69,7 @@ TPU = {
 }
 
 # These are in addition to PyTorch's macros, which expand to the lists of the release that builds the backend. Only the
-# backend's own PyTorch has the last two ops.
+# backend's own PyTorch has the two ops whose names end in "_musa".
 MUSA = {
     "lower_precision_fp": """
         convolution_overrideable _scaled_dot_product_attention_flash_musa _scaled_dot_product_attention_math_musa

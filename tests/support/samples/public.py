@@ -1,7 +1,7 @@
 """Sample calls of each public name in policy.yaml.
 
-Most names use a sample of their op: `torch.acos(*args)`, `torch.Tensor.acos(*args)`. A module is constructed with the
-arguments in _BUILT, and its forward gets the arguments that it requires. ARGUMENTS has the arguments of other names.
+Most names use a sample of their op. A module is constructed with the arguments in _BUILT or _MODULES_OF, and its
+forward gets the leading arguments of the sample that it requires. ARGUMENTS has the arguments of other names.
 
 >>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))[0]().shape
 torch.Size([1, 3, 3, 3])
@@ -92,7 +92,7 @@ _RESIZED |= {
 _RESIZED |= {f"upsample_nearest{kind}": (*image, "nearest") for kind, image in _IMAGES.items()}
 _PADDED = {"1d": ((1, 2, 4), [1, 2]), "2d": ((1, 2, 3, 4), [1, 2, 1, 0]), "3d": ((1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1])}
 
-# The arguments of torch.nn modules that require some, which match the samples of their ops.
+# The arguments of the torch.nn modules that require arguments. They match the samples of the modules' ops.
 _BUILT: dict[tuple[int, ...], str] = {
     (1,): """
         LogSoftmax ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
@@ -111,7 +111,7 @@ _BUILT: dict[tuple[int, ...], str] = {
 _MODULES: dict[str, tuple[object, ...]] = {
     f"torch.nn.{name}": build for build, names in _BUILT.items() for name in names.split()
 }
-# The arguments of such a module that differ for one op.
+# The arguments of a module for one op. They take precedence over _BUILT.
 _MODULES_OF: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
     **{(op, "torch.nn.Upsample"): (size, None, mode) for op, (_, size, mode) in _RESIZED.items()},
     ("kl_div", "torch.nn.KLDivLoss"): Arguments((), {"reduction": "batchmean"}),

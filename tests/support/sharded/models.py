@@ -14,7 +14,7 @@ PLACES: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("R0", 1, 0), ("0
 
 
 def placed(tensor: Tensor, text: str, *shape: int) -> Any:
-    """Return a DTensor of a tensor that all ranks have. "0R" splits its rows over the first mesh dimension."""
+    """Return a DTensor of a tensor that all ranks have. "0R" splits the rows over the first mesh dimension."""
     package = distributed.tensor
     placements = [package.Replicate() if letter == "R" else package.Shard(int(letter)) for letter in text]
     return package.distribute_tensor(tensor, mesh(*shape or (0,)), placements)
@@ -50,7 +50,7 @@ def give(params: list[Any], seed: int) -> None:
 
 
 def model(seed: int = 0) -> nn.Module:
-    """Return a fully sharded model. Its last bias has one element, so some rank of a larger world has none of it."""
+    """Return a fully sharded model. Its last bias has one element, which only one rank has."""
     torch.manual_seed(seed)
     layers = nn.Sequential(nn.Linear(8, 5), nn.LayerNorm(5), nn.Tanh(), nn.Linear(5, 1))
     for layer in (layers[0], layers[3], layers):
@@ -59,7 +59,7 @@ def model(seed: int = 0) -> nn.Module:
 
 
 def loss(layers: nn.Module, number: int) -> Tensor:
-    """Return the loss of a batch, which differs between ranks."""
+    """Return the loss of a batch. Each rank has another batch."""
     generator = torch.Generator().manual_seed(100 * number + rank())
     result: Tensor = layers(torch.randn(4, 8, generator=generator)).square().mean()
     return result

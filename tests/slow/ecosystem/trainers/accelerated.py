@@ -44,7 +44,7 @@ class Accelerated:
                 if clip and self.accelerator.sync_gradients:
                     self.accelerator.clip_grad_norm_(self.task.parameters(), clip)
                 self.optimizer.step()
-                if self.kit.recipe.schedule:  # Accelerate skips this if the step was skipped.
+                if self.kit.recipe.schedule:  # Accelerate skips this after a skipped step.
                     self.schedule.step()
                 self.optimizer.zero_grad()
 
@@ -60,6 +60,6 @@ class Accelerated:
 
 LINE = "`accelerate.use(accelerator)`"
 accelerated = partial(loop, make=Accelerated)
-# Accelerate runs float16 on the CPU in float32, so the stock run is PyTorch's loop.
+# Accelerate runs float16 on the CPU in float32, so the stock run of float16 is PyTorch's loop.
 for each in RECIPES:
     trainer("accelerate", accelerated, plain if each.scales else accelerated, line=LINE, recipes=[each])

@@ -1,4 +1,4 @@
-"""Lightning: its ``Trainer``."""
+"""Lightning: the ``Trainer``, without and with polycast's plugin."""
 
 import logging
 import warnings
@@ -60,7 +60,7 @@ class Loader:
 
 
 def fit(kit: Kit, module: Module, steps: int, resume: Any = None) -> lightning.Trainer:
-    """Train up to a total of ``steps`` steps, from the start or from a checkpoint."""
+    """Train up to a total of ``steps`` steps, from the start or a checkpoint, and return the Trainer."""
     recipe, plugin = kit.recipe, Precision()
     if recipe.precision != "float32":
         kind = PRECISIONS[recipe.precision]
@@ -96,7 +96,7 @@ def lightning_trainer(kit: Kit) -> Trained:
     return kit.trained(module.task, runner.optimizers[0])
 
 
-# Unlike PyTorch's loop, Lightning also advances its schedules at skipped steps.
+# Lightning also advances its schedules at skipped steps, so the stock run is PyTorch's loop.
 LINE = "`plugins=Precision(...)`"
 trainer("lightning.Trainer", lightning_trainer, plain, line=LINE)
 trainer("lightning.Trainer, our plugin", lightning_trainer, plain, line=LINE, needs_line=True)

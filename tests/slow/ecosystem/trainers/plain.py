@@ -12,7 +12,7 @@ from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Trained
 
 
 class Loop:
-    """A model, its optimizer, its scaler and its schedule, which a restarted process creates again."""
+    """A model, its optimizer, its scaler and its schedule, which a resumed run creates again."""
 
     def __init__(self, kit: Kit) -> None:
         self.kit, self.task = kit, kit.task()

@@ -16,7 +16,7 @@ NATIVE = [recipe for recipe in RECIPES if recipe.name in NAMES]
 
 
 class Native(Loop):
-    """A run with timm's scaler, which creates PyTorch's scaler."""
+    """A run with timm's scaler around PyTorch's scaler, or with polycast's class of the same name."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)

@@ -84,7 +84,7 @@ def transformers_trainer(kit: Kit) -> Trained:
     return kit.trained(runner.model, runner.optimizer)
 
 
-# The Trainer runs float16 on the CPU in float32, so the stock run is PyTorch's loop.
+# The Trainer runs float16 on the CPU in float32, so the stock run of float16 is PyTorch's loop.
 for each in RECIPES:
     stock = plain if each.scales else transformers_trainer
     line = "`class Mine(ScalerMixin, Trainer)`"

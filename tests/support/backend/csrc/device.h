@@ -14,7 +14,7 @@ c10::DeviceIndex current_device();
 c10::Allocator* allocator();
 
 const at::Generator& default_generator(c10::DeviceIndex index);
-// Returns the CPU generator that draws the numbers of the device's generator.
+// Returns the CPU generator that draws the numbers of a generator of the device.
 at::Generator host_generator(const at::Generator& generator);
 
 // Sets whether device syncs raise, like torch.cuda.set_sync_debug_mode("error").

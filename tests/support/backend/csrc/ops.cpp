@@ -1,4 +1,4 @@
-// The device's kernels. A few ops work on the device's memory; the fallback runs all others on the CPU.
+// The device's kernels in C++. A few ops work on the device's memory, and run_on_host runs the others on the CPU.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/CPUFallback.h>
@@ -99,7 +99,7 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-// Returns the device of the arguments. Like a device's kernel, raises for several devices, but accepts CPU numbers.
+// Returns the device of the arguments. Raises for several devices, but accepts numbers, indices and lengths on the CPU.
 c10::Device common_device(const c10::FunctionSchema& schema, torch::jit::Stack& arguments) {
   std::optional<c10::Device> common;
   for (size_t index = 0; index < arguments.size(); ++index) {
@@ -137,7 +137,7 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
 
-// For convolutions on an external device, PyTorch calls this op. The arguments are the same as for aten::convolution.
+// PyTorch calls convolution_overrideable for convolutions on an external device, with aten::convolution's arguments.
 void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", "");
   run_on_host(op, stack);
@@ -145,7 +145,7 @@ void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
 
 void convolution_backward(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution_backward", "");
-  // The sizes of a bias precede the last seven arguments. They only show whether there is a bias, like the mask.
+  // This op has the sizes of the bias before its last seven arguments. They only show whether there is a bias.
   stack->insert(stack->end() - 7, c10::IntArrayRef());
   run_on_host(op, stack);
 }
@@ -157,7 +157,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_copy_from_and_resize", copy_from_and_resize);
   library.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
   library.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
-  // PyTorch's CPU functions, which change only sizes and storages.
+  // These are PyTorch's CPU functions, which change only sizes, strides and storages.
   library.impl("_reshape_alias", at::native::_reshape_alias);
   library.impl("as_strided", at::native::as_strided_tensorimpl);
   library.impl("resize_", at::native::resize_);

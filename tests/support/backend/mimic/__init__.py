@@ -1,7 +1,7 @@
-"""mimic: a device outside of PyTorch whose memory is CPU memory, and the module torch.mimic.
+"""mimic: a device outside of PyTorch whose memory is CPU memory, and the module `torch.mimic`.
 
-Importing torch imports this module and calls `register` (setup.py), so do not import this module before torch. PyTorch
-looks up the functions below in the module of a device. The groups are by caller.
+`import torch` imports this module and calls `register` (see `setup.py`), so do not import this module before `torch`.
+PyTorch looks up most of the functions in this module. They are in groups by topic, and most headings list the callers.
 """
 
 import sys
@@ -49,7 +49,7 @@ def set_device(device: _Device) -> None:
 
 @contextmanager
 def device(device: _Device) -> Iterator[None]:
-    """Make a device the current one in a block."""
+    """Make a device the current one inside a ``with`` block."""
     previous = _C.exchange_device(_index(device))
     try:
         yield
@@ -58,12 +58,12 @@ def device(device: _Device) -> Iterator[None]:
 
 
 def synchronize(device: _Device = None) -> None:
-    """Do nothing, because each op has run before its call returned."""
+    """Do nothing, because each op runs before its call returns."""
     _index(device)
 
 
 def _index(device: _Device) -> int:
-    """Return the index of a device. None means the current device."""
+    """Return the index of a device, or the current index if none is given."""
     index = torch.device(device).index if isinstance(device, (str, torch.device)) else device
     return current_device() if index is None else index
 
@@ -105,5 +105,5 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def set_sync_debug_mode(debug_mode: str) -> None:
-    """Set the effect of a device sync: "default" allows it, and "error" raises."""
+    """Set the effect of a device sync: "default" allows the sync, and "error" raises."""
     _C.raise_at_syncs({"default": False, "error": True}[debug_mode])

@@ -1,4 +1,4 @@
-"""The cells of LSTM and GRU as compositions of ops. PyTorch requires one op for each cell on a device."""
+"""The cells of LSTM and GRU as compositions of ops. On a PrivateUse1 device, PyTorch calls one op for each cell."""
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ def lstm_cell_backward(
 def gru_cell(
     inputs: Tensor, hiddens: Tensor, hidden: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
 ) -> tuple[Tensor, ...]:
-    """Return the hidden state, and the values that backward needs: both gates and the previous state."""
+    """Return the hidden state, and the values that backward needs: the inputs of the gates and the previous state."""
     inputs, hiddens = plus(inputs, input_bias), plus(hiddens, hidden_bias)
     (reset, update, new), (own_reset, own_update, own_new) = inputs.chunk(3, 1), hiddens.chunk(3, 1)
     candidate = (new + (reset + own_reset).sigmoid() * own_new).tanh()
