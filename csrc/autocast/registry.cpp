@@ -35,11 +35,14 @@ State& state() {
   return *instance;
 }
 
-// Returns whether `matches` is true for a built-in rule of the row on any device with this dispatch key.
-template <class Matches>
-bool is_listed_on(const char* dispatch_key, const BuiltInRow& row, const Matches& matches) {
+bool has_kernel(const BuiltInRule& rule) {
+  return rule.category != Category::stock;
+}
+
+// Returns whether a device with this dispatch key has a kernel by the built-in rules of the row.
+bool has_kernel_on(const char* dispatch_key, const BuiltInRow& row) {
   for (DeviceIndex index = 0; index < row.size(); ++index) {
-    if (row[index] && std::string(dispatch_key) == devices()[index].dispatch_key && matches(*row[index])) {
+    if (row[index] && has_kernel(*row[index]) && std::string(dispatch_key) == devices()[index].dispatch_key) {
       return true;
     }
   }
@@ -49,7 +52,7 @@ bool is_listed_on(const char* dispatch_key, const BuiltInRow& row, const Matches
 // Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* const rule : built_in_row(name)) {
-    if (rule && rule->category != Category::stock) {
+    if (rule && has_kernel(*rule)) {
       return rule->kernel(slot_of(name));
     }
   }
@@ -79,8 +82,8 @@ void add_kernel(const std::string& name, const Device& device) {
   if (state().added.count({name, key}) != 0) {
     return;
   }
-  // If policy.yaml lists the op on any device with this key, the kernel on the key is polycast's, or the rule is stock.
-  if (!is_listed_on(device.dispatch_key, built_in_row(name), [](const BuiltInRule&) { return true; })) {
+  // If a device with this key has a built-in kernel for the op, the kernel on the key is polycast's.
+  if (!has_kernel_on(device.dispatch_key, built_in_row(name))) {
     check_free(name, device, key);
   }
   state().added.emplace(Place(name, key), added_kernel(name, device));
@@ -95,14 +98,13 @@ void install(const std::string& device_name, bool fallback) {
   const Silence silence;  // The dispatcher warns that a kernel of PyTorch is overridden, which is intended.
   const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
   torch::Library library(torch::Library::IMPL, "aten", key, "policy.yaml", 0);
-  const auto has_kernel = [](const BuiltInRule& rule) { return rule.category != Category::stock; };
   for (const auto& [name, row] : built_in_rows()) {
     if (const BuiltInRule* const rule = row[index]) {
       if (has_kernel(*rule)) {
         const std::string text = "polycast: " + name_of(rule->category) + " on " + device.name + ", from policy.yaml";
         library.impl(name.c_str(), rule->kernel(slot_of(name)).debug(text));
       }
-    } else if (is_listed_on(device.dispatch_key, row, has_kernel)) {
+    } else if (has_kernel_on(device.dispatch_key, row)) {
       // Devices can share a dispatch key. An op with a rule only on another device of the key must fall through.
       // Otherwise PyTorch's kernel for that device would run.
       const std::string text = std::string("polycast: unlisted on ") + device.name;

@@ -1,5 +1,6 @@
 """The built and distributed files: the compiled module, the wheel's metadata, and the source distribution."""
 
+import fcntl
 import importlib.util
 import shutil
 import subprocess
@@ -29,7 +30,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = (
         f"--quiet egg_info --egg-base {folder} sdist --dist-dir {folder / 'dist'} build_py --build-lib {folder / 'lib'}"
     )
-    subprocess.run([sys.executable, "setup.py", *command.split()], cwd=ROOT, check=True, capture_output=True)
+    with (ROOT / "setup.py").open() as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)  # sdist uses a folder in ROOT, and another process may run this as well.
+        subprocess.run([sys.executable, "setup.py", *command.split()], cwd=ROOT, check=True, capture_output=True)
     return folder
 
 

@@ -135,3 +135,25 @@ def test_no_float64_on_mps() -> None:
         scaler.update()
         scaler.clip_grad_norm(optimizer, 1.0)
         scaler.update()
+
+
+class Copies(TorchDispatchMode):
+    """A dispatch mode that fails at a copy to the CPU that does not wait for the device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = kwargs or {}
+        assert not (options.get("non_blocking") and getattr(options.get("device"), "type", None) == "cpu"), func
+        return func(*args, **options)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_cpu_waits_for_scalars_of_another_device(look: str) -> None:
+    """With ``non_blocking``, PyTorch would not wait for the copy, and the CPU would read other numbers."""
+    with FakeTensorMode(), Copies():  # type: ignore[no-untyped-call]
+        param = torch.ones(3, requires_grad=True)
+        param.grad = torch.ones(3)
+        optimizer, scaler = syncfree.SGD([param], lr=0.1), polycast.GradScaler()
+        scaler.scale(torch.ones(1, device="cuda:0"))
+        LOOKS[look](scaler, optimizer)
+        scaler.step(optimizer)
+        scaler.update()

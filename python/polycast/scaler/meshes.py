@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from polycast.syncfree.tensor_lists import Group
+from polycast.syncfree.tensor_lists import Group, moved
 
 
 class GradientCheck(NamedTuple):
@@ -52,16 +52,16 @@ def agree(
     ``with_norms``, the norms of each rank. If no rank has a gradient, both results are empty.
     """
     wholes = (check.norm for check in checks if check.mesh is None)
-    norms = [norm.to(device, non_blocking=True) for norm in wholes if norm is not None]
-    found = [check.found_inf.to(device, non_blocking=True) for check in checks]
+    norms = [moved(norm, device) for norm in wholes if norm is not None]
+    found = [moved(check.found_inf, device) for check in checks]
     flags = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
     for mesh, shards in meshes.items():  # the sum of each mesh includes the flags of the meshes before it
-        flags = flags.to(shards.device, non_blocking=True)
+        flags = moved(flags, shards.device)
         summed = torch.cat([flags, _norms_by_rank(checks, mesh, shards)]) if with_norms else flags
         _sum_over(summed, mesh)
         flags, parts = torch.split(summed, [2, len(summed) - 2])
         flags = flags.float().clamp(max=1)
-        norms.append(parts.to(device, non_blocking=True))
+        norms.append(moved(parts, device))
     if not checks and not flags[1].item():
         return {}, []
     return {flags.device: flags.select(0, 0)}, norms
@@ -78,7 +78,7 @@ def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:
         for mesh, shards in meshes.items():
             found_inf = found_inf.to(shards.device, copy=True)
             _sum_over(found_inf, mesh)
-    return found_inf.clamp(max=1).to(device, non_blocking=True)
+    return moved(found_inf.clamp(max=1), device)
 
 
 def meshes_of(param_groups: list[Group]) -> Meshes:

@@ -7,13 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.amp.grad_scaler import OptState
 
 from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
 from polycast.syncfree.gather import gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
-from polycast.syncfree.tensor_lists import Group, name_of
-from polycast.torch_internals import global_post_hooks, global_pre_hooks
+from polycast.syncfree.tensor_lists import Group, moved, name_of
+from polycast.torch_internals import OptState, global_post_hooks, global_pre_hooks
 
 # These modules of PyTorch wrap a step and do not use gradients: one calls hooks, the other counts steps.
 _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
@@ -57,7 +56,7 @@ class OptimizerState:
                 raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}")
             arguments: dict[str, Any] = {"norm_type": norm_type}
             if is_scaled:
-                arguments["grad_scale"] = scale.to(each.device, non_blocking=True)
+                arguments["grad_scale"] = moved(scale, each.device)
             norm, found_inf, non_finite = each.call(operator, param_groups, arguments)
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite, norm))
         found_infs, norms = self.agree(param_groups, checks, with_norms=True)
@@ -100,7 +99,7 @@ class OptimizerState:
         found_infs, norms = dict[Any, Tensor](), list[Tensor]()
         for check in checks:
             found_infs[check.found_inf.device] = check.found_inf
-            norms += [] if check.norm is None else [check.norm.to(device, non_blocking=True)]
+            norms += [] if check.norm is None else [moved(check.norm, device)]
         return found_infs, norms
 
     def non_finite(self, param_groups: list[Group]) -> list[str]:
@@ -119,7 +118,7 @@ def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: b
                 raise ValueError(f"Attempting to unscale FP16 gradients: {name_of(groups, param)}.grad")
     for each in gathered:
         found_inf = torch.zeros_like(zero, device=each.device)
-        arguments = {"found_inf": found_inf, "inv_scale": factor.to(each.device, non_blocking=True)}
+        arguments = {"found_inf": found_inf, "inv_scale": moved(factor, each.device)}
         non_finite = each.call(operator, groups, arguments)
         checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite))
     return checks
@@ -128,8 +127,8 @@ def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: b
 def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
     """Return one element: 1 if any flag is 1, otherwise 0. PyTorch's fused optimizers skip only if the element is 1."""
     first, *others = found_infs or [torch.zeros((), device=device)]
-    first = first.to(device, non_blocking=True)
-    return torch.stack([first, *(each.to(device) for each in others)]).max() if others else first
+    first = moved(first, device)
+    return torch.stack([first, *(moved(each, device) for each in others)]).max() if others else first
 
 
 def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:

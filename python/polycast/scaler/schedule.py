@@ -11,6 +11,7 @@ from polycast import devices
 from polycast.scaler.grad_scaler import GradScaler
 from polycast.scaler.optimizer_state import unwrapped
 from polycast.syncfree.step import SyncFreeOptimizer
+from polycast.syncfree.tensor_lists import moved
 
 
 class SkipAwareLR(LRScheduler):
@@ -46,7 +47,7 @@ class SkipAwareLR(LRScheduler):
         """Advance the learning rates, unless the last step of the optimizer was skipped. Call this after each step."""
         skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1
-        self._set_lr(self._count.to(skipped.device, non_blocking=True) + skipped.logical_not())
+        self._set_lr(moved(self._count, skipped.device) + skipped.logical_not())
 
     def get_last_lr(self) -> list[float]:
         """Return the learning rate of each group. This syncs."""

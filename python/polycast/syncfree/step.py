@@ -16,7 +16,7 @@ from polycast._dtypes import dtype_of
 from polycast.syncfree import torch_fused  # noqa: F401 -- the import registers the operators for other devices
 from polycast.syncfree.gather import gather_group, with_gradients
 from polycast.syncfree.slow_path import Scalars, is_skipped, step_by_torch
-from polycast.syncfree.tensor_lists import Arguments, Group, Operator, TensorLists
+from polycast.syncfree.tensor_lists import Arguments, Group, Operator, TensorLists, moved
 from polycast.torch_internals import disabled
 
 #: The names of a parameter's state, in the order of the operator's lists. None stands for an empty list.
@@ -277,7 +277,7 @@ def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.
     arguments["lr"] = lr
     for name, scalar in scalars.items():
         if scalar is not None:
-            arguments[name] = scalar if scalar.device == device else scalar.to(device, non_blocking=True)
+            arguments[name] = scalar if scalar.device == device else moved(scalar, device)
 
 
 def _place_of_step(param: Tensor) -> torch.device:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from polycast._extension import check_arguments
+from polycast.devices import HOST
 from polycast.torch_internals import DisableTorchFunction, DispatchKey, DispatchKeySet
 
 Group: TypeAlias = dict[str, Any]
@@ -60,6 +61,11 @@ def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
                 names = group.get("param_names")
                 return str(names[index]) if names else f"param_groups[{number}]['params'][{index}]"
     return "a parameter that was removed from the optimizer"
+
+
+def moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on a device. Only a copy to the CPU syncs: the CPU would read a copy that has not ended."""
+    return tensor.to(device, non_blocking=device.type != HOST)
 
 
 def call(operator: Operator, device: torch.device, args: Sequence[Any], options: Mapping[str, Any] = NOTHING) -> Any:
