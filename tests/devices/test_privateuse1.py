@@ -98,6 +98,12 @@ with FakeTensorMode(), torch.no_grad(), polycast.autocast("npu") as region:
     x = torch.empty(1, 2, 4, device="npu")
     halves = x.to(region.fast_dtype)
     print((x @ x.mT).dtype, torch.nn.functional.interpolate(halves, scale_factor=2).dtype, torch.exp(halves).dtype)
+library = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
+library.impl("_cudnn_rnn", lambda *args: None)  # Of the devices with this key, only mlu has a rule: stock.
+try:
+    polycast.use({"_cudnn_rnn": {"npu": "fp32"}})
+except ValueError as error:
+    print(error)
 """
 
 
@@ -109,6 +115,8 @@ def test_a_device_matches_the_backend_by_either_name() -> None:
         "npu lower_precision_fp",
         "device_type: expected a loaded backend, got 'musa'; import the package that registers it first",
         "torch.float16 torch.float16 torch.float32",
+        "aten::_cudnn_rnn has an autocast kernel of its own on npu, which a policy cannot change; "
+        "remove the rule of this operator",
     ]
 
 
