@@ -21,9 +21,8 @@ from tests.support.sharded import world
 if find_spec("numpy") is None:
     os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # Processes that tests start issue this warning.
 os.environ.pop("COLUMNS", None)  # COLUMNS would change the width of printed text.
-# Jobs that a shell starts in the background ignore SIGINT, which tests send. Jobs under nohup ignore SIGHUP.
+# Jobs that a shell starts in the background ignore SIGINT, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _chosen: list[str] = []
 _OF_DEVICES = {"real_device", "kernels", "operators"}
 

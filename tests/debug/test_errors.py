@@ -30,11 +30,6 @@ def in_a_region() -> bool:
         return torch.ones(2, 2).mm(torch.ones(2, 2)).dtype is torch.float32
 
 
-def in_a_trace() -> None:
-    with trace():
-        bisect(list)
-
-
 def within(outer: type, inner: type) -> None:
     with outer(nn.ReLU()), inner(nn.ReLU()):
         pass
@@ -65,7 +60,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "bisect: no runs": lambda: bisect(list, repeat=True),
     "bisect: rules for modules": lambda: bisect(list, bad={"models": {"Net": {"": "fp32"}}}),
     "bisect: no model": lambda: bisect(list, model="net"),  # type: ignore[arg-type]
-    "bisect: in a trace": in_a_trace,
+    "bisect: in a trace": lambda: within(trace, lambda _: bisect(list)),  # type: ignore[arg-type]
     "bisect: no policy": lambda: bisect(list, bad="softmax"),
 }
 

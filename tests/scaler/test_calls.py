@@ -74,7 +74,7 @@ def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
 
 
 class Ops(TorchDispatchMode):
-    """A dispatch mode that counts operator calls, and raises for float64 on MPS, which does not support float64."""
+    """A dispatch mode that counts operator calls, and raises for float64 on MPS and unfinished copies to the CPU."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -82,7 +82,9 @@ class Ops(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count[str(func).removesuffix(".default")] += 1
-        result = func(*args, **(kwargs or {}))
+        options = kwargs or {}
+        assert not (options.get("non_blocking") and getattr(options.get("device"), "type", None) == "cpu"), func
+        result = func(*args, **options)
         on_mps = [leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.device.type == "mps"]
         assert torch.float64 not in on_mps, func
         return result
@@ -137,19 +139,9 @@ def test_no_float64_on_mps() -> None:
         scaler.update()
 
 
-class Copies(TorchDispatchMode):
-    """A dispatch mode that fails at a copy to the CPU that does not wait for the device."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        options = kwargs or {}
-        assert not (options.get("non_blocking") and getattr(options.get("device"), "type", None) == "cpu"), func
-        return func(*args, **options)
-
-
 @pytest.mark.parametrize("look", LOOKS)
 def test_the_cpu_waits_for_scalars_of_another_device(look: str) -> None:
-    """With ``non_blocking``, PyTorch would not wait for the copy, and the CPU would read other numbers."""
-    with FakeTensorMode(), Copies():  # type: ignore[no-untyped-call]
+    with FakeTensorMode(), Ops():
         param = torch.ones(3, requires_grad=True)
         param.grad = torch.ones(3)
         optimizer, scaler = syncfree.SGD([param], lr=0.1), polycast.GradScaler()

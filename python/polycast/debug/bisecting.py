@@ -96,7 +96,6 @@ def bisect(
         >>> [(culprit.op, culprit.module) for culprit in found.culprits]
         [('linear', '0')]
     """
-
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
 
