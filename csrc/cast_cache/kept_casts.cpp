@@ -7,6 +7,7 @@ namespace polycast::cast_cache {
 void KeptCasts::keep(const at::Tensor& tensor) {
   c10::weak_intrusive_ptr<c10::TensorImpl> held(tensor.getIntrusivePtr());
   const std::lock_guard<std::mutex> lock(mutex_);
+  mark(tensor);  // The cast that a region stored before the tensor was kept has a snapshot without a mark.
   sources_.try_emplace(tensor.unsafeGetTensorImpl(), Kept{std::move(held), {}});
   size_ = sources_.size();
 }
