@@ -46,7 +46,7 @@ struct EarlierProcess {
 
 // A frame of a thread's stack: a region, a policy or an earlier scope that the thread is in.
 struct Frame {
-  GuardPointer guard;  // A frame of compiled code or of a repeated call has none.
+  const void* owner;   // The object that entered the frame. A frame of compiled code or of a repeated call has none.
   ScopePointer scope;  // The scope that applies within the frame.
   std::optional<EarlierProcess> earlier;
   std::optional<Region> before;
@@ -137,8 +137,8 @@ void follow_version() {
   in_force = {innermost().get(), version};
 }
 
-void push(GuardPointer guard, ScopePointer scope, bool is_earlier, const std::optional<Region>& region) {
-  Frame frame{std::move(guard), std::move(scope), std::nullopt, std::nullopt};
+void push(const void* owner, ScopePointer scope, bool is_earlier, const std::optional<Region>& region) {
+  Frame frame{owner, std::move(scope), std::nullopt, std::nullopt};
   if (is_earlier) {
     frame.earlier = {process_of(frame.scope), used()};
   } else if (!thread.frames.empty()) {
@@ -196,7 +196,7 @@ ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPo
   return find_or_make(std::move(parts));
 }
 
-void enter(const GuardPointer& guard) {
+void enter(const GuardPointer& guard, const void* owner) {
   ScopePointer scope = share_scope_in_force();
   if (guard->scope) {
     scope = *guard->scope;
@@ -204,12 +204,12 @@ void enter(const GuardPointer& guard) {
     add_kernels(*guard->policy);
     scope = scope_within(scope, guard->layer, guard->policy);
   }
-  push(guard, std::move(scope), guard->scope.has_value(), guard->region);
+  push(owner, std::move(scope), guard->scope.has_value(), guard->region);
 }
 
-void leave(const GuardPointer& guard) {
+void leave(const void* owner) {
   std::vector<Frame>& frames = thread.frames;
-  const auto is_its = [&](const Frame& frame) { return frame.guard == guard; };
+  const auto is_its = [&](const Frame& frame) { return frame.owner == owner; };
   const auto latest = std::find_if(frames.rbegin(), frames.rend(), is_its);
   if (latest != frames.rend()) {
     leave_to(static_cast<size_t>(frames.rend() - latest) - 1);

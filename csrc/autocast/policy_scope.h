@@ -53,7 +53,7 @@ struct Region {
   std::optional<bool> cache_enabled;
 };
 
-// The object of a with statement, which enters a region, a policy, both, or an earlier scope. Threads may share a
+// The settings of a with statement, which enters a region, a policy, both, or an earlier scope. Threads may share a
 // guard, and enter the guard repeatedly.
 struct ScopeGuard {
   std::optional<Region> region;
@@ -64,10 +64,11 @@ struct ScopeGuard {
 
 using GuardPointer = std::shared_ptr<ScopeGuard>;
 
-void enter(const GuardPointer& guard);
-// Leaves this thread's latest frame of the guard, and all frames within that frame. Does nothing in a thread that has
-// not entered the guard.
-void leave(const GuardPointer& guard);
+// Enters a guard in a frame of `owner`, the object of the with statement. Equal regions share a guard.
+void enter(const GuardPointer& guard, const void* owner);
+// Leaves this thread's latest frame of the owner, and all frames within that frame. Does nothing in a thread without a
+// frame of the owner.
+void leave(const void* owner);
 
 // These functions need no guard. They are for compiled code and for repeated calls, in which regions always nest.
 void enter(const ScopePointer& scope, std::optional<Region> region);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -79,14 +80,24 @@ void start_recording(std::string recorder, std::optional<std::vector<std::string
   call_recorder::start(std::move(recorder), std::move(source), limit);
 }
 
-// Starts to hold calls. Errors of `on_write` are printed, because PyTorch swallows the exceptions of a recorder.
+// Starts to hold calls. PyTorch swallows the exceptions of a recorder. Therefore errors of `on_write` are printed, and
+// an interrupt is raised again later.
 void start_holding(const std::vector<at::Tensor>& weights, const py::function& on_write, bool copies) {
-  const auto call = [on_write](const std::optional<at::Tensor>& found_inf) {
+  const auto free_with_gil = [](py::function* function) {
+    const py::gil_scoped_acquire acquired;
+    delete function;
+  };
+  const std::shared_ptr<py::function> function(new py::function(on_write), free_with_gil);
+  const auto call = [function](const std::optional<at::Tensor>& found_inf) {
     const py::gil_scoped_acquire acquired;
     try {
-      on_write(found_inf);
+      (*function)(found_inf);
     } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("polycast.debug.watch");
+      if (error.matches(PyExc_KeyboardInterrupt)) {
+        PyErr_SetInterrupt();
+      } else {
+        error.discard_as_unraisable("polycast.debug.watch");
+      }
     }
   };
   call_recorder::start_holding(weights, call, copies);

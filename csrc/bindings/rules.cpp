@@ -2,6 +2,7 @@
 #include "bindings/bindings.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -119,17 +120,19 @@ GuardPointer scope_guard(const ScopePointer& scope) {
       autocast::ScopeGuard{std::nullopt, autocast::Layer::region, nullptr, scope});
 }
 
+// Returns whether torch.export runs in this thread. PyTorch's function returns true in all other threads as well, but
+// only the exporting thread has dispatch modes.
 bool is_exporting() {
   static const py::handle question = py::object(py::module_::import("torch.compiler").attr("is_exporting")).release();
-  return question().cast<bool>();
+  return question().cast<bool>() && c10::impl::TorchDispatchModeTLS::any_modes_set();
 }
 
-void enter_guard(const GuardPointer& guard) {
+void enter_guard(const GuardPointer& guard, const void* owner) {
   TORCH_CHECK(
       !guard->policy || !is_exporting(),
       "torch.export records the regions of a program but not their casts, so it would lose a policy of a region or a "
       "module; export without the policy, and call polycast.use(policy) where the program runs");
-  autocast::enter(guard);
+  autocast::enter(guard, owner);
 }
 
 // The __enter__ and __exit__ of an object with a guard. Python checks for signals between the instructions of a Python
@@ -149,14 +152,14 @@ void tell_modes(const GuardPointer& guard, const py::handle& owner, bool entered
 
 py::object enter_owner(const py::object& owner) {
   const GuardPointer guard = guard_of(owner);
-  enter_guard(guard);
+  enter_guard(guard, owner.ptr());
   tell_modes(guard, owner, true);
   return owner;
 }
 
 bool leave_owner(const py::object& owner, const py::args& /*error*/) {
   const GuardPointer guard = guard_of(owner);
-  autocast::leave(guard);
+  autocast::leave(owner.ptr());
   tell_modes(guard, owner, false);
   return false;
 }
@@ -194,10 +197,10 @@ void bind_rules(py::module_& module) {
       .def(
           "__enter__",
           [](const py::object& self) {
-            enter_guard(self.cast<GuardPointer>());
+            enter_guard(self.cast<GuardPointer>(), self.ptr());
             return self;
           })
-      .def("__exit__", [](const GuardPointer& self, const py::args& /*error*/) { autocast::leave(self); });
+      .def("__exit__", [](const py::object& self, const py::args& /*error*/) { autocast::leave(self.ptr()); });
   module.def("kernel_policy", &kernel_policy);
   module.def("overloads_of", &autocast::overloads_of);
   module.def("obstacles", &obstacles);

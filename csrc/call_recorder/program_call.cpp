@@ -26,7 +26,8 @@ at::Tensor detached(const at::Tensor& tensor) {
 }
 
 uint32_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : tensor.unsafeGetTensorImpl()->version_counter().current_version();
+  return tensor.is_inference() ? inference_writes(tensor)
+                               : tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
 size_t bytes_of(const at::Tensor& tensor) {

@@ -23,15 +23,16 @@ struct Holding {
   std::mutex mutex;
   std::vector<std::shared_ptr<ProgramCall>> calls;
   std::set<const void*> weights;
-  OnWrite on_write;
+  std::unordered_map<const void*, uint32_t> inference_writes;  // By memory, because inference tensors have no version.
+  // Another thread may still call the function when the recording stops, so std::atomic_load reads the pointer.
+  std::shared_ptr<const OnWrite> on_write;
   std::atomic<bool> is_on{false};
   std::atomic<bool> copies{false};
   std::atomic<bool> in_step{false};
 };
 
 Holding& holding() {
-  static Holding* const instance = new Holding;  // Threads can outlive a static object, so this is never destroyed.
-  return *instance;
+  return autocast::process_state<Holding>();
 }
 
 thread_local bool is_within = false;  // A call within a held call is not the program's.
@@ -128,7 +129,9 @@ std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, 
   const std::string& name = op.operator_name().name;
   const bool is_update = is_mutable && (name == "aten::_amp_update_scale_" || name == "polycast::update_scale_");
   if (is_update || (writes_weight && !call.in_step && call.task == -1)) {
-    state.on_write(is_update ? call.found_inf() : std::nullopt);
+    if (const auto on_write = std::atomic_load(&state.on_write)) {
+      (*on_write)(is_update ? call.found_inf() : std::nullopt);
+    }
   }
   return running;
 }
@@ -165,6 +168,10 @@ void end_program_call(Running& running, const at::RecordFunction& function) {
   };
   for (const at::Tensor& tensor : running.written) {
     add(tensor, true);
+    if (tensor.is_inference() && tensor.has_storage()) {
+      const std::lock_guard<std::mutex> lock(holding().mutex);
+      ++holding().inference_writes[tensor.storage().unsafeGetStorageImpl()];
+    }
   }
   for (const c10::IValue& value : last_of(function.outputs(), function.num_outputs())) {
     visit_tensors(value, [&](const at::Tensor& tensor) { add(tensor, false); });
@@ -185,7 +192,8 @@ void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, boo
       state.weights.insert(weight.storage().unsafeGetStorageImpl());
     }
   }
-  state.on_write = std::move(on_write);
+  state.inference_writes.clear();
+  std::atomic_store(&state.on_write, std::make_shared<const OnWrite>(std::move(on_write)));
   state.copies = copies;
   state.in_step = false;
   state.is_on = true;
@@ -193,6 +201,14 @@ void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, boo
 
 void stop_holding() {
   holding().is_on = false;
+  std::atomic_store(&holding().on_write, {});  // It references the model.
+}
+
+uint32_t inference_writes(const at::Tensor& tensor) {
+  const std::lock_guard<std::mutex> lock(holding().mutex);
+  const auto& writes = holding().inference_writes;
+  const auto found = tensor.has_storage() ? writes.find(tensor.storage().unsafeGetStorageImpl()) : writes.end();
+  return found == writes.end() ? 0 : found->second;
 }
 
 void pause_holding(bool is_paused) {

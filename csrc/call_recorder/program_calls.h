@@ -100,6 +100,8 @@ void set_step(bool is_step);
 // Returns whether any held call from the index `first` on has a non-finite output. Syncs each device at most once.
 bool any_non_finite(size_t first);
 size_t held_count();
+// Returns how many held calls have written to an inference tensor's memory since start_holding.
+uint32_t inference_writes(const at::Tensor& tensor);
 std::vector<std::shared_ptr<ProgramCall>> held_calls();
 // Drops the held calls, and the recorded calls that take() has not returned.
 void drop_calls();

@@ -37,9 +37,7 @@ struct State {
 };
 
 State& state() {
-  // The state is never destroyed, because other threads can outlive static objects.
-  static State* const instance = new State;
-  return *instance;
+  return autocast::process_state<State>();
 }
 
 thread_local int64_t module_of_thread = -1;
@@ -261,10 +259,20 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   }
 }
 
+// Stops the recording in a forked process, where nothing would take the calls.
+void stop_in_child() {
+  state().handle = at::INVALID_CALLBACK_HANDLE;
+  state().recorder.clear();
+  autocast::set_rule_observer(nullptr);
+  stop_holding();
+}
+
 }  // namespace
 
 void start(std::string recorder, std::function<std::string()> source, size_t limit) {
   has_been_stopped();
+  static const int registered = pthread_atfork(nullptr, nullptr, &stop_in_child);
+  TORCH_CHECK(registered == 0, recorder, ": the memory for a handler of forks cannot be allocated");
   const std::lock_guard<std::mutex> lock(state().mutex);
   TORCH_CHECK(
       state().recorder.empty(),

@@ -1,11 +1,26 @@
 """Findings of `watch` in the steps of optimizers, and in other code that writes to tensors."""
 
+import gc
+import os
+import weakref
+from contextlib import nullcontext, suppress
+
 import polycast
 import pytest
 import torch
-from torch import nn
+from polycast._extension import held_count
+from torch import Tensor, nn
+
+from tests.scaler.common import Wrapper
 
 F16 = torch.float16
+
+
+def overflow(model: nn.Module) -> Tensor:
+    """Return a loss whose last product overflows in float16."""
+    with polycast.autocast("cpu", F16):
+        loss: Tensor = ((model(torch.ones(2, 4)) + 300) * 300).float().mean()
+        return loss
 
 
 @pytest.mark.parametrize("obeys", [True, False])
@@ -79,3 +94,98 @@ def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:
             scaler.scale(loss).backward()
             optimizer.step()  # The program should call scaler.step(optimizer).
     assert ([one.step for one in found.findings], found.steps) == ([0], 4)
+
+
+@pytest.mark.parametrize("step", ["with a closure", "after a step that raised"])
+def test_the_loss_around_a_step_is_not_the_optimizers(step: str) -> None:
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def closure() -> Tensor:
+        loss = overflow(model)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def failing() -> float:
+        raise ZeroDivisionError
+
+    with polycast.debug.watch(model) as found:
+        if step == "with a closure":
+            optimizer.step(closure)
+        else:
+            with suppress(ZeroDivisionError):
+                optimizer.step(failing)
+            closure()
+            optimizer.step()
+    assert [(one.op, one.shows.phase) for one in found.findings] == [("mul", "forward")]
+    assert 'polycast.Policy({"mul": "fp32"})' in found.findings[0].remedy
+
+
+def test_a_watch_releases_its_model_and_its_recording_even_if_its_search_raises() -> None:
+    model = nn.Linear(4, 4)
+    reference = weakref.ref(model)
+    watch = polycast.debug.watch(model)
+    watch._end_step = lambda *_: 1 / 0  # type: ignore[method-assign, assignment]
+    with pytest.raises(ZeroDivisionError), watch:
+        model(torch.ones(1, 4))
+    with polycast.debug.trace():
+        pass
+    del model, watch
+    gc.collect()
+    assert reference() is None
+
+
+def test_a_forked_process_holds_no_calls() -> None:
+    with polycast.debug.watch(nn.Linear(2, 2)):
+        if (child := os.fork()) == 0:
+            torch.ones(2) + 1
+            os._exit(held_count())
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_steps_of_a_frozen_model_and_of_a_wrapped_optimizer_end() -> None:
+    model = nn.Linear(4, 4)
+    with polycast.debug.watch(model.requires_grad_(False)) as found:
+        for _ in range(3):
+            model(torch.ones(1, 4))
+    assert found.steps == 3
+    inner = torch.optim.SGD(model.requires_grad_().parameters(), lr=0.1)
+    with polycast.debug.watch(model, Wrapper(inner)) as found:
+        for _ in range(3):
+            model(torch.ones(1, 4)).sum().backward()
+            inner.step()
+    assert found.steps == 3
+
+
+def test_results_that_are_complex_or_overwritten_in_inference_mode_are_findings() -> None:
+    model = nn.Linear(4, 4, bias=False)
+    nn.init.zeros_(model.weight)
+    with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16):
+        values = model(torch.ones(2, 4)).float()
+        torch.fft.rfft(values) / values.sum()
+    assert [one.op for one in found.findings] == ["div"]
+    nn.init.constant_(model.weight, 75.0)
+    with polycast.debug.watch(model) as found, torch.inference_mode(), polycast.autocast("cpu", F16):
+        values = model(torch.ones(1, 4))
+        values *= 300
+        1 / values
+    assert [one.op for one in found.findings] == ["linear"]  # No rule changes the in-place op that overflows.
+
+
+def test_the_search_for_an_overflow_leaves_random_numbers_unchanged() -> None:
+    numbers = []
+    for is_watched in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=2.0**40)
+        with polycast.debug.watch(model) if is_watched else nullcontext():
+            for _ in range(17):
+                with polycast.autocast("cpu", F16):
+                    loss = (model(torch.ones(2, 4)) * 100).float().sum()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+        numbers.append(torch.rand(1))
+    assert torch.equal(*numbers)

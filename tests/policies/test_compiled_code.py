@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from threading import Event
 from typing import Any
 
 import polycast
@@ -171,6 +173,52 @@ def test_an_error_leaves_a_region() -> None:
 
     with pytest.raises(ZeroDivisionError):
         Compiled(failing, fullgraph=False).run(X)
+
+
+def test_a_compiler_that_fails_leaves_no_policy_active() -> None:
+    def function(x: Tensor) -> Tensor:
+        with polycast.autocast("cpu", policy=WIDE):
+            result: Tensor = torch.linalg.cholesky(x) @ x
+            return result
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="positive-definite"):
+        torch.compile(function, backend=lambda graph, inputs: graph(*inputs))(-X)
+
+
+def test_compiled_modules_in_ddp_follow_their_rules() -> None:
+    """DDPOptimizer compiles a graph in parts, one for each bucket of gradients."""
+    sizes = (512, 512, 256), (256, 512, 512)
+    layers = [nn.Sequential(nn.Linear(first, second), nn.Linear(second, last)) for first, second, last in sizes]
+    model = nn.Sequential(*layers)
+    polycast.assign(model, {"0": {"linear": "fp32"}, "1": {"linear": "bf16"}})
+    store = torch.distributed.HashStore()  # type: ignore[attr-defined]
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        compiled = torch.compile(nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1), backend="aot_eager")
+        with torch.no_grad(), polycast.autocast("cpu"):
+            assert compiled(torch.ones(2, 512)).dtype is BF16
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_an_export_in_another_thread_leaves_policies_alone() -> None:
+    is_inside, is_checked = Event(), Event()
+
+    class Waiting(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            is_inside.set()
+            is_checked.wait()
+            return x + 1
+
+    with ThreadPoolExecutor(1) as pool:
+        exported = pool.submit(torch.export.export, Waiting(), (X,), strict=False)
+        is_inside.wait()
+        try:
+            with polycast.autocast("cpu", policy=WIDE):
+                assert (X @ X).dtype is F32
+        finally:
+            is_checked.set()
+        exported.result()
 
 
 def test_a_region_created_outside_of_compiled_code_applies_and_breaks_the_graph_if_it_has_a_policy() -> None:

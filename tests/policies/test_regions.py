@@ -56,6 +56,17 @@ def test_leaving_a_region_that_this_thread_did_not_enter_does_nothing() -> None:
         assert both() == (HALF, HALF)
 
 
+def test_leaving_a_region_leaves_an_equal_region_of_a_suspended_generator() -> None:
+    def suspended() -> Iterator[None]:
+        with polycast.autocast("cpu"):
+            yield
+
+    generator = suspended()
+    with polycast.autocast("cpu"):
+        next(generator)
+    assert both() == (F32, F32)
+
+
 def test_regions_of_two_interleaved_generators() -> None:
     def items(policy: Policy) -> Iterator[tuple[torch.dtype, torch.dtype]]:
         with polycast.autocast("cpu", policy=policy):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from polycast import devices
 from polycast.debug.calls import FORWARD, STEP
 from polycast.debug.program_calls import Key, StepCalls, Values
 
@@ -193,15 +194,17 @@ def is_finite(tensor: Tensor) -> bool:
 
 
 def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]:
-    """Return the floating-point outputs of calls."""
+    """Return the floating-point and complex outputs of calls."""
     keys = dict.fromkeys(output.key for index in indices for output in step.calls[index].outputs)
-    return [values[key] for key in keys if values[key].is_floating_point()]
+    return [values[key] for key in keys if values[key].is_floating_point() or values[key].is_complex()]
 
 
 def difference(one: Tensor, right: Tensor) -> float:
     """Return the error of a tensor, relative to the norm of the right one, over the right one's finite elements."""
-    right = right.double()
+    if not devices.facts_of(right.device.type).has_float64:
+        one, right = one.cpu(), right.cpu()
+    right = right.to(torch.promote_types(right.dtype, torch.float64))
     known = right.isfinite()
     right = right.where(known, 0)
-    off = (one.double().where(known, 0) - right).norm()
+    off = (one.to(right.dtype).where(known, 0) - right).norm()
     return float((off / right.norm()).nan_to_num(nan=torch.inf)) if off != 0 else 0.0

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +98,10 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         if not (optimizer is None or hasattr(optimizer, "register_step_post_hook")):
             raise TypeError(f"optimizer: expected a torch.optim.Optimizer or None, got {type(optimizer).__name__}")
         self._model, self._optimizer = model, optimizer
+        if optimizer is not None:
+            from polycast.scaler.optimizer_state import unwrapped  # this registers kernels
+
+            self._optimizer = unwrapped(optimizer)
         self.findings: list[Finding] = []
         self.flushed: list[Flushed] = []
         self.steps = 0
@@ -136,32 +140,48 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        steps, is_step = self.steps or 1, self._is_inference or any(call.task >= 0 for call in held_calls())
-        if held_count():
-            self._end_step()
-            self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
-        self._stack.close()
+        with self._stack:
+            steps, is_step = self.steps or 1, self._is_inference or any(call.task >= 0 for call in held_calls())
+            if held_count():
+                self._end_step()
+                self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
         if kind is not None and (self.findings or self.flushed):
             _warnings.warn(str(self))
 
     def _enter_module(self, module: nn.Module, _: object) -> None:
         """End a step before the model runs again without gradients: no backward needs the calls so far."""
         if module is self._model and not torch.compiler.is_compiling():
-            was_inference, self._is_inference = self._is_inference, not torch.is_grad_enabled()
+            self._set_optimizers(0)  # an optimizer that raised an error did not leave its step
+            has_gradients = torch.is_grad_enabled() and any(weight.requires_grad for weight in module.parameters())
+            was_inference, self._is_inference = self._is_inference, not has_gradients
             if was_inference and self._is_inference:
                 self._end_step()
 
-    def _enter_optimizer(self, *_: object) -> None:
+    def _enter_optimizer(self, _: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._optimizers == 0:
-            self._check()
-            if self.steps < _PATIENCE or self.steps % _PATIENCE == 0:
-                self._look_for_lost_gradients()
-        self._optimizers += 1
-        set_step(True)
+            self._check_before_writes()
+        self._set_optimizers(self._optimizers + 1)
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if not callable(closure):
+            return None
+        run = partial(self._run_closure, closure)
+        return ((args[0], run, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "closure": run})
+
+    def _run_closure(self, closure: Callable[[], Any]) -> Any:
+        """Run the closure of a step, whose calls are not the step's, and check them before the step writes weights."""
+        optimizers = self._optimizers
+        self._set_optimizers(0)
+        result = closure()
+        self._check_before_writes()
+        self._set_optimizers(optimizers)
+        return result
+
+    def _set_optimizers(self, count: int) -> None:
+        self._optimizers = count
+        set_step(count > 0)
 
     def _leave_optimizer(self, optimizer: Optimizer, *_: object) -> None:
-        self._optimizers = max(0, self._optimizers - 1)
-        set_step(self._optimizers > 0)
+        self._set_optimizers(max(0, self._optimizers - 1))
         if self._optimizer in (None, optimizer):
             self._end_step()
 
@@ -174,26 +194,22 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     def _check(self) -> None:
         """Search the calls since the previous check for findings, before the weights are written."""
         first, self._checked = self._checked, held_count()
-        pause_holding(True)
-        try:
+        with _paused():
             # If a finding made the weights non-finite, all later values follow from it.
             is_lost = self._is_spoiled and not all(map(is_finite, self._model.parameters()))
             if any_non_finite(first) and not is_lost:
                 with self._step() as (step, values):
                     self._findings(step, values, first)
-        finally:
-            pause_holding(False)
 
-    def _look_for_lost_gradients(self) -> None:
-        pause_holding(True)
-        try:
-            with self._step() as (step, values), torch.no_grad():
+    def _check_before_writes(self) -> None:
+        """Search for findings before an optimizer writes weights, and in some steps for gradients that underflow."""
+        self._check()
+        if self.steps < _PATIENCE or self.steps % _PATIENCE == 0:
+            with _paused(), self._step() as (step, values), torch.no_grad():
                 for name, share in _lost_gradients(step, values, self._model):
                     self._lost[name] += 1
                     if self._lost[name] == _LOSSY_STEPS:
                         self.flushed.append(Flushed(self.steps, name, share))
-        finally:
-            pause_holding(False)
 
     @contextlib.contextmanager
     def _step(self) -> Iterator[tuple[StepCalls, NonFinite]]:
@@ -246,7 +262,8 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         is_skipped = is_skipped or any(found) or (bool(found) and all(map(is_finite, self._model.parameters())))
         self._overflows = self._overflows + 1 if self._overflowing else 0
         if self._overflowing and (not is_skipped or self._overflows > _PATIENCE):
-            self._pending.append(self._overflowing())
+            with _paused(), self._step():
+                self._pending.append(self._overflowing())
         self.findings += [replace(finding, skipped=is_skipped) for finding in self._pending]
         if self._pending or self._is_spoiled:
             tensors = [*self._weights_and_gradients(), *self._model.buffers()]
@@ -254,6 +271,16 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self.steps, self.ops = self.steps + 1, self.ops + held_count()
         drop_calls()
         self._intercepted, self._pending, self._overflowing, self._checked = [], [], None, 0
+
+
+@contextlib.contextmanager
+def _paused() -> Iterator[None]:
+    """Hold no calls in a block, because calls of the watch are not the program's."""
+    pause_holding(True)
+    try:
+        yield
+    finally:
+        pause_holding(False)
 
 
 def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:

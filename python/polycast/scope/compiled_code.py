@@ -30,6 +30,8 @@ from polycast._extension import (
     is_in_force,
     keep_id_in_force,
     leave_scope,
+    leave_to_depth,
+    scope_depth,
     scope_in_force,
 )
 from polycast._replaced import Undo, replace
@@ -65,18 +67,25 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
             add(guard, text, None)  # torch 2.13 added a required argument, the user's stack, which may be None
 
     def call_user_compiler(self: Any, graph: torch.fx.GraphModule, *args: Any) -> Any:
-        with backward_without_autocast() if _has_policy(graph) else nullcontext():
-            return stock_compile(self, graph, *args)
+        depth, enters_policy = scope_depth(), _enters_policy(graph)
+        ddp: Any = getattr(self.compiler_fn, "__self__", None)
+        if enters_policy and hasattr(ddp, "backend_compile_fn"):
+            self.compiler_fn = ddp.backend_compile_fn  # DDPOptimizer would cut the graph between an entry and its exit
+        try:
+            with backward_without_autocast() if enters_policy or scope_in_force() is not None else nullcontext():
+                return stock_compile(self, graph, *args)
+        finally:
+            leave_to_depth(depth)  # the compiler runs the graph, and an error leaves the scopes that the graph entered
 
     replace(manager, "compile_check_fn", compile_check_fn, undo)
     replace(output, "call_user_compiler", call_user_compiler, undo)
 
 
-def _has_policy(graph: torch.fx.GraphModule) -> bool:
-    """Return whether a policy applies where a graph is compiled, or the graph enters one."""
+def _enters_policy(graph: torch.fx.GraphModule) -> bool:
+    """Return whether a graph enters a scope with a policy."""
     graphs = [module.graph for module in graph.modules() if isinstance(module, torch.fx.GraphModule)]
     entered = (node.args[-1] for each in graphs for node in each.nodes if node.target in (enter_region, enter_scope))
-    return scope_in_force() is not None or any(entered)  # 0 is the scope without a policy
+    return any(entered)  # 0 is the scope without a policy
 
 
 def is_guarding() -> bool:
