@@ -18,7 +18,7 @@ CHECKS = $(if $(filter .venv,$(VENV)),@$(MAKE) --no-print-directory --jobs=2 --o
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 
-.PHONY: demo test test-all docs dist gpu lint format build syntax sanitize ecosystem clean distclean always
+.PHONY: demo test test-all docs dist gpu lint format build sanitize ecosystem clean distclean always
 .DELETE_ON_ERROR:
 
 demo: build
@@ -89,10 +89,6 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 	@env -u PYTHONDONTWRITEBYTECODE $(RUN) -c 'from setuptools.build_meta import build_wheel; build_wheel("$(WHEEL)", {"--global-option": "--quiet"})' | $(PROGRESS)
 	@$(INSTALL)
 	@touch $@
-
-# Checks the C++ against the headers of these releases. The first run downloads 80 MB or more for each release.
-syntax: $(VENV)/installed
-	$(RUN) -m tests.slow.headers 2.10.0 2.11.0 2.12.0 newest
 
 # Compiles the C++ with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the kernels' tests (minutes).
 sanitize: $(VENV)/installed

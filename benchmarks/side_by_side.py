@@ -1,4 +1,4 @@
-"""Helpers of the benchmarks: interleaved rounds, medians, ratios, workloads, the machine's bandwidth and tables.
+"""Helpers of the benchmarks: interleaved rounds, medians, ratios, workloads and tables.
 
 In a round each implementation runs once, in an order that changes from round to round, so that background load affects
 all of them equally. A ratio is the median of the ratios of the rounds. The middle half of these ratios is printed next
@@ -22,7 +22,6 @@ from torch import Tensor
 
 LOOP_SECONDS = 10e-3
 WARM_UP = 3
-STREAM_ELEMENTS = 64 * 2**20
 
 Measure: TypeAlias = Callable[[], float]  # The function returns the seconds of one call.
 Record: TypeAlias = list[float]  # The seconds of each round.
@@ -227,45 +226,25 @@ def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
     return options, [known[name] for name in options.workload or known]
 
 
-def measure(
-    workload: Workload, contestants: Contestants, elements_moved: int, rounds: int, device: str
-) -> dict[str, Spread]:
-    """Measure a workload, print its medians, ratios to the baseline and bandwidths, and return the ratios.
+def measure(workload: Workload, contestants: Contestants, rounds: int, device: str) -> dict[str, Spread]:
+    """Measure a workload, print its medians and ratios to the baseline, and return the ratios.
 
-    The first implementation is "polycast", and the second is the baseline. A step has to move `elements_moved` elements
-    for each element of the workload. Copy and triad over three tensors measure the bandwidth, except on XLA. Like
-    in John D. McCalpin: STREAM, sustainable memory bandwidth in high performance computers, a write counts once,
-    although a cache may read the line first.
+    The first implementation is "polycast", and the second is the baseline.
     """
-    measures = {name: timed(make(), device) for name, make in contestants.items()}
-    if device != "xla":
-        a, b, c = (torch.full((STREAM_ELEMENTS,), value, device=device) for value in (0.0, 1.0, 2.0))
-        measures["copy"] = timed(lambda: a.copy_(b), device)
-        measures["triad"] = timed(lambda: torch.add(b, c, alpha=3.0, out=a), device)
-    records = interleave(measures, rounds)
-    size = workload.dtype.itemsize * elements_moved
-    moved = dict.fromkeys(contestants, size * workload.elements)
-    moved |= {"copy": 8 * STREAM_ELEMENTS, "triad": 12 * STREAM_ELEMENTS}
+    records = interleave({name: timed(make(), device) for name, make in contestants.items()}, rounds)
     peer = list(contestants)[1]
-    faster = {name: ratio(records[peer], records[name]) for name in contestants}
-    print(f"\n{workload}, {size} bytes each; {rounds} rounds")
-    rows = []
-    for name, record in records.items():
-        seconds = median(record)
-        rows.append([name, f"{seconds * 1e3:.3f}", str(faster.get(name, "")), f"{moved[name] / seconds / 1e9:.3g}"])
-    print_table(["", "median ms", f"{peer} / this (middle half)", "GB/s"], rows)
+    faster = {name: ratio(records[peer], record) for name, record in records.items()}
+    print(f"\n{workload}; {rounds} rounds")
+    rows = [[name, f"{median(record) * 1e3:.3f}", str(faster[name])] for name, record in records.items()]
+    print_table(["", "median ms", f"{peer} / this (middle half)"], rows)
     return faster
 
 
-def compare(title: str, targets: Mapping[str, float], reports: Mapping[str, Callable[[], dict[str, Spread]]]) -> None:
-    """Run the report of each workload, which prints a table, and print all ratios with the targets."""
+def compare(title: str, reports: Mapping[str, Callable[[], dict[str, Spread]]]) -> None:
+    """Run the report of each workload, which prints a table, and print all ratios."""
     torch.manual_seed(0)
     results = {label: report() for label, report in reports.items()}
     names = list(next(iter(results.values())))
-    rows = []
-    for label, row in results.items():
-        target, ours = targets.get(label), row["polycast"].median
-        said = "none" if target is None else f">= {target:g}: {'pass' if ours >= target else 'missed'}"
-        rows.append([label, *(f"{row[name].median:.3g}" for name in names), said])
     print()
-    print_table([f"{title}: {names[1]} / this", *names, "polycast's target"], rows)
+    rows = [[label, *(f"{row[name].median:.3g}" for name in names)] for label, row in results.items()]
+    print_table([f"{title}: {names[1]} / this", *names], rows)

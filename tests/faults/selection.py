@@ -18,7 +18,7 @@ from tests.faults.injected import ROOT, Fault
 
 # The tests of each area. A file belongs to the area with the longest matching prefix of the file's path.
 AREAS = {
-    "python/polycast/": "tests/autocast tests/policies tests/packaging/test_signatures.py",
+    "python/polycast/": "tests/autocast tests/policies",
     "python/polycast/devices": "tests/devices tests/autocast tests/optim tests/scaler",
     "python/polycast/cast_cache": "tests/cast_cache tests/policies/test_changes.py tests/autocast/test_uninstalling.py",
     "python/polycast/cli/": "tests/cli",

@@ -185,13 +185,20 @@ def test_a_compiler_that_fails_leaves_no_policy_active() -> None:
         torch.compile(function, backend=lambda graph, inputs: graph(*inputs))(-X)
 
 
+class Pair(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 256))
+        self.b = nn.Sequential(nn.Linear(256, 512), nn.Linear(512, 512))
+
+    def forward(self, x: Tensor) -> Any:
+        return self.b(self.a(x))
+
+
 def test_compiled_modules_in_ddp_follow_their_rules() -> None:
-    """DDPOptimizer compiles a graph in parts, one for each bucket of gradients."""
-    sizes = (512, 512, 256), (256, 512, 512)
-    layers = [nn.Sequential(nn.Linear(first, second), nn.Linear(second, last)) for first, second, last in sizes]
-    model = nn.Sequential(*layers)
-    polycast.assign(model, {"0": {"linear": "fp32"}, "1": {"linear": "bf16"}})
-    store = torch.distributed.HashStore()  # type: ignore[attr-defined]
+    """DDPOptimizer would compile the graph in parts, one for each bucket of gradients."""
+    model, store = Pair(), torch.distributed.HashStore()  # type: ignore[attr-defined]
+    polycast.assign(model, {"a": {"linear": "fp32"}, "b": {"linear": "bf16"}})
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         compiled = torch.compile(nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1), backend="aot_eager")

@@ -4,9 +4,6 @@ import gc
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from functools import partial
-from timeit import repeat
 from weakref import ref
 
 import polycast
@@ -20,7 +17,6 @@ from torch.utils.checkpoint import checkpoint
 
 F32, F64, HALF, BF16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
 X = torch.eye(4)
-KINDS = ("fp32", "float64", "float16", "bfloat16")
 HALVES = Policy({"matmul": "float16", "sort": "float16"})
 WIDE = Policy({"matmul": "fp32"})
 
@@ -56,39 +52,17 @@ def test_leaving_a_region_that_this_thread_did_not_enter_does_nothing() -> None:
         assert both() == (HALF, HALF)
 
 
-def test_leaving_a_region_leaves_an_equal_region_of_a_suspended_generator() -> None:
-    def suspended() -> Iterator[None]:
-        with polycast.autocast("cpu"):
-            yield
-
-    generator = suspended()
-    with polycast.autocast("cpu"):
-        next(generator)
-    assert both() == (F32, F32)
-
-
-def test_regions_of_two_interleaved_generators() -> None:
-    def items(policy: Policy) -> Iterator[tuple[torch.dtype, torch.dtype]]:
+def test_regions_of_generators_that_are_interleaved_or_suspended() -> None:
+    def items(policy: Policy | None) -> Iterator[tuple[torch.dtype, torch.dtype]]:
         with polycast.autocast("cpu", policy=policy):
             yield both()
 
     pairs = zip(items(WIDE), items(Policy({"sort": "float16"})), strict=True)
     assert list(pairs) == [((F32, F32), (F32, HALF))]
-
-
-def test_hundreds_of_scopes_are_as_fast_as_ten() -> None:
-    rules = ({"matmul": "fp16", f"aten::{op}": kind} for op in polycast.policy.ops("cpu", "fp32") for kind in KINDS)
-    regions = [polycast.autocast("cpu", policy=one) for one in rules]
-
-    def enter(region: AbstractContextManager[object]) -> None:
-        with region:
-            pass
-
-    for region in regions:
-        with region:
-            assert (X @ X).dtype == HALF
-    early, late = (min(repeat(partial(enter, regions[at]), number=20, repeat=50)) for at in (8, 150))
-    assert late < 4 * early  # If the time grew with the number of scopes, late would be more than 15x early.
+    suspended = items(None)
+    with polycast.autocast("cpu"):  # This region is equal to the generator's.
+        next(suspended)
+    assert both() == (F32, F32)
 
 
 @pytest.mark.parametrize("policy", [None, WIDE], ids=["no policy", "a policy"])
