@@ -21,9 +21,6 @@ import torch
 from benchmarks.side_by_side import Measure, Record, interleave, looped, machine, print_table, ratio
 
 LOOP_SECONDS = 2e-3
-RATIO_TARGET = 1.05
-REGION_TARGET = 1.5
-IMPORT_TARGET = 0.3  # In seconds.
 
 # Statements on tiny CPU tensors inside one long autocast region, which is disabled for the control.
 CASES = {
@@ -34,13 +31,13 @@ CASES = {
     "cat: promote": "torch.cat(mixed)",
     "mse_loss: to float32": "torch.nn.functional.mse_loss(low, low)",
 }
-# The statement, the op in the policy, the nanoseconds that the policy may add to a call, and whether the baseline's
-# region is enabled. A policy's rule for an unlisted op adds a kernel in every enabled region. The region of such a
-# baseline is therefore disabled, so that the op runs without the kernel, like in a region of PyTorch.
+# The statement, the op in the policy, and whether the baseline's region is enabled. A policy's rule for an unlisted op
+# adds a kernel in every enabled region. The region of such a baseline is therefore disabled, so that the op runs
+# without the kernel, like in a region of PyTorch.
 POLICY_CASES = {
-    "mm: a rule of its own": ("torch.mm(low, low)", "mm", 50, True),
-    "mm: another op's rule": ("torch.mm(low, low)", "softmax", 50, True),
-    "trunc: a rule, no cast": ("torch.trunc(low)", "trunc", 1500, False),
+    "mm: a rule of its own": ("torch.mm(low, low)", "mm", True),
+    "mm: another op's rule": ("torch.mm(low, low)", "softmax", True),
+    "trunc: a rule, no cast": ("torch.trunc(low)", "trunc", False),
 }
 
 
@@ -81,7 +78,7 @@ def kernels(case: str, named: dict[str, object]) -> dict[str, Measure]:
 
 def policies(case: str, named: dict[str, object]) -> dict[str, Measure]:
     """Return measurements of a case without a policy and with its policy."""
-    statement, op, _, is_in_region = POLICY_CASES[case]
+    statement, op, is_in_region = POLICY_CASES[case]
     policy = polycast.Policy({op: "lower_precision_fp"})
     none = partial(polycast.autocast, "cpu", enabled=is_in_region)
     return loops(statement, named, {"none": none, "policy": partial(polycast.autocast, "cpu", policy=policy)})
@@ -103,10 +100,6 @@ def import_seconds(package: str) -> float:
     return float(subprocess.check_output([sys.executable, "-c", program], text=True))
 
 
-def verdict(value: float, target: float) -> str:
-    return "pass" if value <= target else "over"
-
-
 def added(more: Record, less: Record) -> float:
     """Return the median difference of the two times over the rounds."""
     return median(one - other for one, other in zip(more, less, strict=True))
@@ -122,28 +115,26 @@ def main() -> None:
     named, table = tensors(), []
     for name in CASES:
         records = interleave(kernels(name, named), rounds)
-        spread = ratio(records["polycast"], records["torch"])
         times = [f"{median(record) * 1e6:.2f}" for record in records.values()]
-        table.append([name, *times, str(spread), verdict(spread.median, RATIO_TARGET)])
-    print(f"autocast on the CPU, bfloat16, medians of {rounds} rounds; target: ratio <= {RATIO_TARGET}")
-    print_table(["", "torch us", "polycast us", "polycast / torch (middle half)", ""], table)
+        table.append([name, *times, str(ratio(records["polycast"], records["torch"]))])
+    print(f"autocast on the CPU, bfloat16, medians of {rounds} rounds")
+    print_table(["", "torch us", "polycast us", "polycast / torch (middle half)"], table)
     polycast.install("cpu")
     table = []
-    for name, (*_, target, _) in POLICY_CASES.items():
+    for name in POLICY_CASES:
         records = interleave(policies(name, named), rounds)
         times = [f"{median(record) * 1e6:.2f}" for record in records.values()]
-        more = added(records["policy"], records["none"]) * 1e9
-        table.append([name, *times, f"{more:.0f}", f"<= {target}: {verdict(more, target)}"])
-    print("\na call under a policy and under none; target: nanoseconds that it adds to a call")
-    print_table(["", "none us", "policy us", "adds ns", ""], table)
+        table.append([name, *times, f"{added(records['policy'], records['none']) * 1e9:.0f}"])
+    print("\na call under a policy and under none")
+    print_table(["", "none us", "policy us", "adds ns"], table)
     records = interleave(regions(), rounds)
     spread, (stock, ours) = ratio(records["polycast"], records["torch"]), map(median, records.values())
     print(f"\nto make, enter and leave a region: torch {stock * 1e6:.1f} us, polycast {ours * 1e6:.1f} us,", end=" ")
-    print(f"ratio {spread}, target <= {REGION_TARGET}: {verdict(spread.median, REGION_TARGET)}")
+    print(f"ratio {spread}")
     imports = interleave({name: partial(import_seconds, name) for name in ("torch", "polycast")}, 11)
     more = added(imports["polycast"], imports["torch"])
-    print(f"\nimport, medians of 11 rounds: torch {median(imports['torch']):.2f} s; polycast adds {more:.2f} s", end="")
-    print(f", target <= {IMPORT_TARGET} s: {verdict(more, IMPORT_TARGET)}\n{machine()}")
+    print(f"\nimport, medians of 11 rounds: torch {median(imports['torch']):.2f} s; polycast adds {more:.2f} s")
+    print(machine())
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""The time of a step of polycast's optimizers, compared with torch.optim and torch_xla.
+"""The time of a step of polycast's AdamW, compared with torch.optim and torch_xla.
 
-    python -m benchmarks.optimizers                 # AdamW on the CPU
+    python -m benchmarks.optimizers                 # on the CPU
     python -m benchmarks.optimizers --whole         # everything after backward in mixed precision training
     python -m benchmarks.optimizers --whole --route composition    # with PyTorch's own kernels for lists, like CUDA
-    python -m benchmarks.optimizers --workload 64x1M 4000x64 --rounds 12
     python -m benchmarks.optimizers --device cuda   # or another device type of PyTorch
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
 
@@ -30,19 +29,12 @@ from polycast.syncfree.step import SyncFreeOptimizer
 from torch import nn
 from torch.amp.grad_scaler import GradScaler
 
-from benchmarks.side_by_side import Contestants, Spread, Workload, compare, finish, machine, measure, new_parser, parse
+from benchmarks.side_by_side import Contestants, Workload, finish, machine, measure, new_parser, parse
 from tests.support.optimizers import PATHS
 
 IMPLEMENTATIONS: dict[str, dict[str, Any]] = {
     "torch fused": {"fused": True},
     "torch foreach": {"foreach": True},
-    "torch for-loop": {"foreach": False},
-}
-# The class of the optimizer, and options.
-ALGORITHMS: dict[str, tuple[str, dict[str, float]]] = {
-    "adamw": ("AdamW", {}),
-    "adam": ("Adam", {}),
-    "sgd": ("SGD", {"momentum": 0.9}),
 }
 
 
@@ -66,18 +58,17 @@ def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_
     return iterate
 
 
-def report(workload: Workload, options: Namespace) -> dict[str, Spread]:
-    """Measure the steps or whole iterations of all implementations, print a table, and return the ratios."""
+def report(workload: Workload, options: Namespace) -> None:
+    """Measure the steps or whole iterations of all implementations, and print a table."""
     device = options.device
     grads = workload.random(device)  # Steps only read the gradients, so all share them.
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item() if options.whole else 0.0
-    name, settings = ALGORITHMS[options.optimizer]
 
     def make(package: Any, signal: dict[str, Any], **implementation: bool) -> Callable[[], object]:
         params = [nn.Parameter(tensor) for tensor in workload.random(device)]
         for param, grad in zip(params, grads, strict=True):
             param.grad = grad.clone() if options.whole else grad
-        optimizer = getattr(package, name)(params, lr=1e-3, **settings, **implementation)
+        optimizer = package.AdamW(params, lr=1e-3, **implementation)
         finish(device)
         return iteration(optimizer, params, max_norm) if options.whole else partial(optimizer.step, **signal)
 
@@ -89,22 +80,21 @@ def report(workload: Workload, options: Namespace) -> dict[str, Spread]:
         signal = {"found_inf": torch.zeros((), device=device)}
         contestants = {"polycast": partial(make, syncfree, signal), "torch_xla": partial(make, xla_syncfree, signal)}
         contestants |= {"torch.optim": partial(make, torch.optim, {})}
-    return measure(workload, contestants, options.rounds, device)
+    measure(workload, contestants, options.rounds, device)
 
 
 def main() -> None:
     parser = new_parser(__doc__)
-    parser.add_argument("--optimizer", choices=ALGORITHMS, default="adamw", help="(default: adamw)")
     parser.add_argument("--whole", action="store_true", help="unscale, clip, step and update the scale")
     parser.add_argument("--route", choices=PATHS, default="fused", help="the kernels that polycast runs on the CPU")
     options, workloads = parse(parser)
     if options.device == "xla" and options.whole:
         parser.error("--device xla: torch has no scaler to compare with there; leave --whole out")
     print(machine(options.device), flush=True)
-    reports = {workload.title: partial(report, workload, options) for workload in workloads}
-    title = ALGORITHMS[options.optimizer][0]
+    torch.manual_seed(0)
     with PATHS[options.route]():
-        compare(f"Unscale, clip, {title}, update" if options.whole else f"A step of {title}", reports)
+        for workload in workloads:
+            report(workload, options)
 
 
 if __name__ == "__main__":

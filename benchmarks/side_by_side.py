@@ -226,25 +226,15 @@ def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
     return options, [known[name] for name in options.workload or known]
 
 
-def measure(workload: Workload, contestants: Contestants, rounds: int, device: str) -> dict[str, Spread]:
-    """Measure a workload, print its medians and ratios to the baseline, and return the ratios.
+def measure(workload: Workload, contestants: Contestants, rounds: int, device: str) -> None:
+    """Measure a workload, and print its medians and ratios to the baseline.
 
     The first implementation is "polycast", and the second is the baseline.
     """
     records = interleave({name: timed(make(), device) for name, make in contestants.items()}, rounds)
     peer = list(contestants)[1]
-    faster = {name: ratio(records[peer], record) for name, record in records.items()}
     print(f"\n{workload}; {rounds} rounds")
-    rows = [[name, f"{median(record) * 1e3:.3f}", str(faster[name])] for name, record in records.items()]
+    rows = [
+        [name, f"{median(record) * 1e3:.3f}", str(ratio(records[peer], record))] for name, record in records.items()
+    ]
     print_table(["", "median ms", f"{peer} / this (middle half)"], rows)
-    return faster
-
-
-def compare(title: str, reports: Mapping[str, Callable[[], dict[str, Spread]]]) -> None:
-    """Run the report of each workload, which prints a table, and print all ratios."""
-    torch.manual_seed(0)
-    results = {label: report() for label, report in reports.items()}
-    names = list(next(iter(results.values())))
-    print()
-    rows = [[label, *(f"{row[name].median:.3g}" for name in names)] for label, row in results.items()]
-    print_table([f"{title}: {names[1]} / this", *names], rows)

@@ -84,6 +84,9 @@ class CastReader(Reader):
         return casts
 
     def read_cast(self, node: Node, overloads: list[str]) -> Alternative | None:
+        if isinstance(node, Sequence):
+            self.report(node, "a cast: expected a category or a mapping, got a list", "write a category such as fp32")
+            return None
         keys = ("as", "torch", "overloads", "note")
         fields = {"as": node} if isinstance(node, Text) else self.fields(node, "a cast", keys, ("as",))
         if fields is None:

@@ -58,6 +58,8 @@ class Signature:
             return "accepts no tensor", "remove the rule"
         if category is Category.FP32_SET_OPT_DTYPE and not self.takes_optional_dtype:
             return "has no optional dtype argument", "use fp32"
+        if category is Category.LOWER_PRECISION_FP and "running_mean" in self.arguments:
+            return "updates its running statistics, and an update of cast copies would be lost", "use fp32"
         if category is Category.PROMOTE and self.tensors < 2:
             return "accepts only one tensor", "use fp32 or lower_precision_fp"
         return None

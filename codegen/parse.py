@@ -66,7 +66,7 @@ class _PolicyParser(DeviceReader):
         return {Category(name): " ".join(text.split()) for name, text in texts.items() if text is not None}
 
     def read_ops(self, node: Node) -> list[Op]:
-        """Return the ops, which are in alphabetical order."""
+        """Return the valid ops, and report each op that is not in alphabetical order."""
         entries = list(self.entries(node, "ops"))
         for (before, _), (key, _) in pairwise(entries):
             if key.value < before.value:

@@ -95,7 +95,7 @@ def load(path: Path, name: str) -> Node:
         mark = getattr(error, "problem_mark", None)
         place = Location(name, mark.line + 1, mark.column + 1) if mark else place
         parts = (getattr(error, part, None) for part in ("context", "problem", "reason"))
-        what, remedy = f"not valid YAML: {', '.join(filter(None, parts))}", "correct the characters or the indentation"
+        what, remedy = f"not valid YAML: {', '.join(filter(None, parts))}", "correct this line"
     else:
         if root is not None:
             if problems := list(_check(root)):

@@ -133,7 +133,7 @@ def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def recorded_error(request: pytest.FixtureRequest) -> RecordedError:
-    """Return a function for `with` statements, whose blocks must raise the errors in the folder's errors.txt."""
+    """Return a function for `with` statements, whose blocks must raise the errors in the folder's ``errors.txt``."""
     return RecordedError(request)
 
 

@@ -59,15 +59,13 @@ torch::CppFunction kernel_of(const std::string& name) {
   return boxed_kernel(name);
 }
 
-// Raises ValueError if another library registered an autocast kernel for the op. The policy's kernel would replace that
+// Returns whether another library registered an autocast kernel for the op. The policy's kernel would replace that
 // kernel everywhere, even where the policy does not apply.
-void check_free(const std::string& name, const Device& device, c10::DispatchKey key) {
-  TORCH_CHECK_VALUE(
-      !c10::Dispatcher::singleton().findSchema(operator_name(name))->hasKernelForDispatchKey(key),
-      name,
-      " has an autocast kernel of its own on ",
-      device.name,
-      ", which a policy cannot change; remove the rule of this operator");
+bool has_own_kernel(const std::string& name, const Device& device) {
+  const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
+  // If a device with this key has a built-in kernel for the op, the kernel on the key is polycast's.
+  return state().added.count({name, key}) == 0 && !has_kernel_on(device.dispatch_key, built_in_row(name)) &&
+         c10::Dispatcher::singleton().findSchema(operator_name(name))->hasKernelForDispatchKey(key);
 }
 
 torch::Library added_kernel(const std::string& name, const Device& device) {
@@ -82,10 +80,12 @@ void add_kernel(const std::string& name, const Device& device) {
   if (state().added.count({name, key}) != 0) {
     return;
   }
-  // If a device with this key has a built-in kernel for the op, the kernel on the key is polycast's.
-  if (!has_kernel_on(device.dispatch_key, built_in_row(name))) {
-    check_free(name, device, key);
-  }
+  TORCH_CHECK_VALUE(
+      !has_own_kernel(name, device),
+      name,
+      " has an autocast kernel of its own on ",
+      device.name,
+      ", which a policy cannot change; remove the rule of this operator");
   state().added.emplace(Place(name, key), added_kernel(name, device));
 }
 
@@ -163,8 +163,11 @@ void add_kernels(const Policy& policy) {
     for (const std::string& name : overloads_of(key)) {
       for (DeviceIndex index = 0; index < devices().size(); ++index) {
         const Device& device = devices()[index];
-        if (row[index] && state().libraries.count(device.name) != 0 &&
-            built_in_category(name, index) == Category::unlisted && policy.find_row(name, index) != nullptr) {
+        const bool is_missing = row[index] && state().libraries.count(device.name) != 0 &&
+                                built_in_category(name, index) == Category::unlisted;
+        const auto* const found = is_missing ? policy.find_row(name, index) : nullptr;
+        // A rule for every op does not apply to an op that has a kernel of its own.
+        if (found != nullptr && (found->first != "*" || !has_own_kernel(name, device))) {
           add_kernel(name, device);
         }
       }

@@ -14,7 +14,7 @@ namespace polycast::cast_cache {
 
 class KeptCasts {
  public:
-  // Returns whether the casts of no tensor are kept.
+  // Returns true if there is no tensor whose casts are kept.
   bool empty() const {
     return size_.load(std::memory_order_relaxed) == 0;
   }

@@ -215,7 +215,7 @@ def _result(
 ) -> Result:
     """Return the result of a call. If `lower` is given, the inputs are cast by hand as the rule states."""
 
-    def call() -> Any:  # this raises if the device does not support the tensors
+    def call() -> Any:  # the call raises if the device does not support the tensors
         sample = arguments(rule.name, Make(device_type, *given))
         args, kwargs = sample if lower is None else cast_by_hand(rule.category, sample, lower)
         return operator(*args, **kwargs)

@@ -48,7 +48,7 @@ Regions = list[list[tuple[int, int, bool]]]
 
 
 def gradients(regions: Regions, around: Around, *, modes: bool) -> list[Tensor]:
-    """Return the outputs and gradients of a chain of uses, each under its mode if ``modes`` is set."""
+    """Return the losses and gradients of a chain of uses, each under its mode if ``modes`` is true."""
     numbers = torch.Generator().manual_seed(0)
     weights = [torch.randn(SIZE, SIZE, generator=numbers).requires_grad_() for _ in range(3)]
     x = y = torch.randn(2, SIZE, generator=numbers).requires_grad_()

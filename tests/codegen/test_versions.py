@@ -39,7 +39,7 @@ def test_a_specifier_is_parsed(specifier: str, expected: VersionRange | None) ->
 
 @pytest.mark.parametrize("one", RANGES, ids=lambda one: str(one) or "all")
 def test_ranges_are_sets_of_releases(one: VersionRange) -> None:
-    """The texts, intersections and differences of ranges match sets of releases as well."""
+    """Intersections and differences of ranges match sets of releases, and the text of a range parses to the range."""
     assert {release for release in RELEASES if release in one} == inside(one)
     assert (parse_range(str(one)) if str(one) else ALL) == one
     for other in RANGES:

@@ -168,7 +168,7 @@ def test_a_command_prints_what_its_page_shows(session: Example) -> None:
 
 @pytest.fixture
 def with_example(tmp_path: Path) -> Path:
-    """Return the path of a copy of policy.yaml with the op that CONTRIBUTING.md adds."""
+    """Return the path of a copy of ``policy.yaml`` with the op that ``CONTRIBUTING.md`` adds."""
     path = tmp_path / "policy.yaml"
     path.write_text(added_op(page("policy.yaml")), encoding="utf-8")
     return path

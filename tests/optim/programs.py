@@ -58,7 +58,7 @@ GRADS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Pair(NamedTuple):
-    """A parameter of our optimizer, and the float64 parameter of torch.optim."""
+    """A parameter of our optimizer, and the parameter of ``torch.optim`` in double precision."""
 
     ours: Tensor
     theirs: Tensor

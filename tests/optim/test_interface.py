@@ -69,7 +69,7 @@ def test_values_are_accepted_or_rejected_as_in_torch_optim(
 
 
 def test_quantized_weights_can_be_among_the_parameters() -> None:
-    """Quantized weights have no gradient, and torch.optim ignores them."""
+    """Quantized weights have no gradient, and ``torch.optim`` ignores them."""
     (weight,) = parameters((3,))
     float8 = torch.ones(3).to(torch.float8_e4m3fn)
     frozen = [nn.Parameter(part, requires_grad=False) for part in (torch.arange(3), float8)]
@@ -107,7 +107,7 @@ def test_a_preset_grad_scale_multiplies_the_scale_of_a_scaler() -> None:
 
 
 class Strict(torch.Tensor):
-    """A tensor that rejects functions with tensors of unrelated classes, like torchvision's image classes."""
+    """A tensor that, like torchvision's image classes, rejects functions with tensors of unrelated classes."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -181,6 +181,11 @@ JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]
     "the later wins": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),
     "on its device": ({"mv": "fp32"}, {"mv": {"xpu": "promote"}}, {"mv": {"xpu": "promote", "others": "fp32"}}),
     "an op over an overload": ({"pow.Scalar": "fp16"}, {"pow": "fp32"}, {"pow": "fp32"}),
+    "an op with an exception": (
+        {"gelu": "fp32", "gelu.default": {"cuda": "bf16"}},
+        {"gelu": {"xpu": "fp16"}},
+        {"gelu": {"xpu": "fp16", "others": "fp32"}, "gelu.default": {"cuda": "bf16"}},
+    ),
     "an overload over an op": ({"pow": "fp32"}, {"pow.Scalar": "fp16"}, {"pow.Scalar": "fp16", "pow": "fp32"}),
 }
 

@@ -1,4 +1,4 @@
-"""Random rules: valid rules resolve to possible ones, and each error of invalid rules names its location."""
+"""Random rules: the rules of a valid policy fit their ops, and each problem of an invalid policy names its location."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The records of PyTorch's releases, compared with policy.yaml and with the installed release, and their policies."""
+"""The records of PyTorch's releases, compared with `policy.yaml` and with the installed release, and their policies."""
 
 import json
 import subprocess
@@ -60,7 +60,7 @@ def test_the_installed_release_matches_its_record() -> None:
 
 
 def lines_that_differ(record: Release, found: dict[str, Any]) -> list[str]:
-    """Return lines for releases.yaml, for the overloads that differ from the record of a release."""
+    """Return lines for ``releases.yaml``, for the overloads that differ from the record of a release."""
     lines = []
     for name in sorted({*record.ops, *(name for rules in found["devices"].values() for name in rules)}):
         seen, wanted = {}, {}

@@ -136,6 +136,17 @@ def test_a_rule_for_an_operator_with_its_own_autocast_kernel_raises() -> None:
     region = polycast.autocast("cpu", policy=Policy({"customs::own": "fp32"}))
     with pytest.raises(ValueError, match="customs::own has an autocast kernel of its own on cpu, which"), region:
         pass
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    library.impl("relu", torch.library.fallthrough_kernel, "AutocastCPU")  # type: ignore[no-untyped-call]
+    with polycast.autocast("cpu", policy="fp32"):  # The rule for every op leaves that kernel alone.
+        library._destroy()  # type: ignore[no-untyped-call]
+
+
+def test_batch_norm_updates_its_running_statistics_under_a_rule_for_every_op() -> None:
+    norm = torch.nn.BatchNorm1d(2)
+    with polycast.autocast("cpu", policy="bf16"):
+        norm(torch.ones(4, 2))
+    assert norm.get_buffer("running_mean").tolist() != [0, 0]
 
 
 def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:

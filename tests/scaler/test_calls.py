@@ -84,6 +84,8 @@ class Ops(TorchDispatchMode):
         self.count[str(func).removesuffix(".default")] += 1
         options = kwargs or {}
         assert not (options.get("non_blocking") and getattr(options.get("device"), "type", None) == "cpu"), func
+        if isinstance(lr := options.get("lr"), Tensor):
+            assert lr.device.type in ("cpu", args[0][0].device.type), func
         result = func(*args, **options)
         on_mps = [leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.device.type == "mps"]
         assert torch.float64 not in on_mps, func
@@ -145,6 +147,7 @@ def test_the_cpu_waits_for_scalars_of_another_device(look: str) -> None:
         param = torch.ones(3, requires_grad=True)
         param.grad = torch.ones(3)
         optimizer, scaler = syncfree.SGD([param], lr=0.1), polycast.GradScaler()
+        optimizer.param_groups[0]["lr"] = torch.full((), 0.1, device="cuda:0")  # as a schedule sets it
         scaler.scale(torch.ones(1, device="cuda:0"))
         LOOKS[look](scaler, optimizer)
         scaler.step(optimizer)

@@ -77,7 +77,7 @@ class Side:
         return next(self.turns[call.optimizer])
 
     def state(self, number: int) -> Any:
-        """Return the stage of PyTorch's scaler for an optimizer since the last update, and its found_inf."""
+        """Return PyTorch's state for an optimizer: its stage since the last update, and ``found_inf_per_device``."""
         return self.scaler._per_optimizer_states[id(self.optimizers[number])]
 
     def backward(self, call: Call) -> None:
@@ -93,7 +93,7 @@ class Side:
         self.models[call.optimizer].zero_grad()
 
     def unscale_(self, call: Call) -> None:
-        """Unscale the gradients, unless clip_grad_norm has already unscaled them with PyTorch's scaler."""
+        """Unscale the gradients, unless ``clip_grad_norm`` has already unscaled them with PyTorch's scaler."""
         number = call.optimizer
         is_done = not self.ours and (CLIP, number) in self.looks and (UNSCALE, number) not in self.looks
         if not is_done or self.state(number)["stage"] is not OptState.UNSCALED:

@@ -101,6 +101,17 @@ def test_an_object_with_an_optimizer_of_other_groups_is_not_its_wrapper() -> Non
     assert [loop.scaler.skip_count(each).item() for each in (loop.optimizer, holder)] == [1, 0]
 
 
+def test_a_wrapper_that_forwards_all_attributes_clips() -> None:
+    param = torch.zeros(1, requires_grad=True)
+    param.grad = torch.tensor([10 * SCALE])
+    optimizer, scaler = syncfree.SGD([param], lr=1.0), started()
+    names = {"optimizer": optimizer, "__getattr__": lambda _, name: getattr(optimizer, name)}
+    wrapper: Any = type("Forwarding", (), names)()
+    scaler.clip_grad_norm(wrapper, 1.0)
+    scaler.step(wrapper)
+    assert param.item() == pytest.approx(-1)
+
+
 CHANGES: dict[str, Callable[[Any, Any], None]] = {
     "another gradient": lambda _, params: setattr(params[0], "grad", torch.full_like(params[0], 7.0)),
     "no gradient": lambda _, params: setattr(params[1], "grad", None),

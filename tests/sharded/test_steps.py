@@ -100,7 +100,7 @@ def test_a_stale_backward_raises(place: tuple[Any, ...]) -> None:
     ],
 )
 def test_checkpoints_load_in_both_directions(kind: str, libraries: str, options: dict[str, bool] | None) -> None:
-    """The state passes through state_dict or torch.distributed's functions, which save shards or whole tensors."""
+    """The state passes through `state_dict` or `torch.distributed`'s functions, which save shards or whole tensors."""
     before, after = ({"ours": OURS, "theirs": THEIRS}[name] for name in libraries.split(" to "))
     layers, others = model(), model()
     first, reference = make(before, kind, layers.parameters()), make(THEIRS, kind, others.parameters())

@@ -255,8 +255,8 @@ def optimized(way: Way, library: Any) -> object:
 
 AMP: Any = torch.amp
 HALF, REGION = {("float16", "float16")}, {("bfloat16", "bfloat16")}
-# The test of each feature, and the result if the feature works. None means the result of eager stock PyTorch. The page
-# has two tables, because one table of all features is too wide for a phone.
+# The test of each feature, and the result if the feature works. None means the result of torch.amp in eager mode. The
+# page has two tables, because one table of all features is too wide for a phone.
 POLICIES: dict[str, tuple[Callable[[Way, Any], object], object]] = {
     "`use`": (used, HALF),
     "around": (around, HALF),

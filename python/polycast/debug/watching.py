@@ -113,7 +113,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self._overflowing: Callable[[], Finding] | None = None  # it is for a step that the scaler may skip
         self._overflows = 0  # this many consecutive steps had an overflow in backward
         self._is_inference = False  # it states whether the last run of the model had no gradients
-        self._is_spoiled = False  # it states whether values from before a step may be non-finite because of a finding
+        self._is_spoiled = False  # if true, values from before a step may be non-finite because of a finding
         self._lost: Counter[str] = Counter()  # it counts the steps in which a parameter's gradient underflowed
 
     def __str__(self) -> str:

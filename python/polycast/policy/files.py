@@ -48,5 +48,5 @@ def load(path: str | os.PathLike[str]) -> Any:
         place = "" if mark is None else f"line {mark.line + 1}"
         parts = (getattr(error, part, None) for part in ("context", "problem"))
         what, _, remedy = (", ".join(filter(None, parts)) or str(error)).replace("\n", " ").partition("; ")
-        remedy = remedy or "correct the characters or the indentation"
+        remedy = remedy or "correct this line"
     raise PolicyError([Problem(file, place, what, remedy)])

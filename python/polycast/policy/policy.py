@@ -299,8 +299,9 @@ class Policy(Mapping[str, Casts]):
                 row = overlaid(self._row_on(name), over._row_on(name))
                 if row != laid._row_on(name):
                     rows[exact_key(name)] = row
-            if all(exact_key(name) in rows for name in names) and "." not in key:
-                del rows[key]
+            exact = [rows.get(exact_key(name), ()) for name in names]
+            if "." not in key and all(len(row) > 0 and overlaid(rows[key], row) == row for row in exact):
+                del rows[key]  # the rows of all overloads override it on each device
         return Policy._with(rows)
 
     def __ror__(self, other: PolicyLike) -> "Policy":

@@ -8,7 +8,7 @@ from polycast._text_table import lines_of
 
 ATEN = "aten::"
 EVERY = "*"  # this key is for every op that the built-in policy lists
-DEFAULT = "default"  # PyTorch calls this overload ""
+DEFAULT = "default"  # in its schema, the overload has the name ""
 Key = tuple[str, str]  # a key has the name of an overload, and a device
 T = TypeVar("T")
 

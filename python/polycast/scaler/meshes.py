@@ -54,7 +54,8 @@ def agree(
     wholes = (check.norm for check in checks if check.mesh is None)
     norms = [moved(norm, device) for norm in wholes if norm is not None]
     found = [moved(check.found_inf, device) for check in checks]
-    flags = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
+    nothing = torch.zeros(2, dtype=torch.float32)
+    flags = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else nothing
     for mesh, shards in meshes.items():  # the sum of each mesh includes the flags of the meshes before it
         flags = moved(flags, shards.device)
         summed = torch.cat([flags, _norms_by_rank(checks, mesh, shards)]) if with_norms else flags

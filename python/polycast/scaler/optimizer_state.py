@@ -156,6 +156,8 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return is_clipped
+    if not isinstance(optimizer, SyncFreeOptimizer):
+        return True
     step: Any = getattr(optimizer.step, "__func__", optimizer.step)
     # functools.wraps copies the attributes of the wrapped function to the wrapper, but not its globals.
     while getattr(step, "__globals__", {}).get("__name__") in _AROUND:

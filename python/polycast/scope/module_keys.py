@@ -39,7 +39,7 @@ def select(key: object, modules: Modules) -> tuple[list[str], bool]:
         missing = f"this {type(key).__name__} is not a module of the model; pass the model that contains it"
     elif isinstance(key, type) and issubclass(key, nn.Module):
         found = [name for name, module in modules.items() if isinstance(module, key)]
-        kinds = sorted({type(module).__name__ for module in modules.values()})
+        kinds = sorted({type(module).__name__ for module in modules.values() if has_forward(module)})
         missing = f"the model has no {key.__name__}; use one of its classes: {', '.join(kinds)}"
     elif not isinstance(key, str):
         raise ValueError(

@@ -274,7 +274,7 @@ def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.
         lr = torch.scalar_tensor(lr, dtype=torch.float64, device=_CPU)
     elif not lr.is_floating_point():
         lr = lr.to(torch.float32)
-    arguments["lr"] = lr
+    arguments["lr"] = lr if lr.device in (_CPU, device) else moved(lr, device)
     for name, scalar in scalars.items():
         if scalar is not None:
             arguments[name] = scalar if scalar.device == device else moved(scalar, device)
