@@ -110,11 +110,11 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self._checked = 0  # this many calls of the step were checked
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # these findings are of the current step
-        self._overflowing: Callable[[], Finding] | None = None  # it is for a step that the scaler may skip
+        self._overflowing: Callable[[], Finding] | None = None  # makes the finding of a step that the scaler may skip
         self._overflows = 0  # this many consecutive steps had an overflow in backward
-        self._is_inference = False  # it states whether the last run of the model had no gradients
+        self._is_inference = False  # if true, the last run of the model had no gradients
         self._is_spoiled = False  # if true, values from before a step may be non-finite because of a finding
-        self._lost: Counter[str] = Counter()  # it counts the steps in which a parameter's gradient underflowed
+        self._lost: Counter[str] = Counter()  # counts the steps in which a parameter's gradient underflowed
 
     def __str__(self) -> str:
         """Return the findings, and how often each one repeats in later steps."""

@@ -78,7 +78,7 @@ def loss(outputs: dict[str, Tensor]) -> Tensor:
 
 
 def different(ours: Results, stock: Results) -> list[str]:
-    """Return the results that only one run has or, without such results, those that differ in dtype or bits."""
+    """Return the results that only one run has or, if there are none, the results that differ in dtype or bits."""
     if ours.keys() != stock.keys():
         return [name for name in {**ours, **stock} if (name in ours) != (name in stock)]
     return [name for name in ours if not _same(ours[name], stock[name])]
