@@ -37,8 +37,8 @@ std::atomic<uint64_t> version{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
-// The policy of the process in an earlier scope that a thread enters. It applies until use() replaces `instead_of`, the
-// policy of the process at the time of the entry.
+// The policy of the process in an earlier scope that a thread enters. It applies instead of `instead_of`, the policy of
+// the process at the time of the entry, and not instead of one that use() sets later.
 struct EarlierProcess {
   PolicyPointer policy;
   PolicyPointer instead_of;

@@ -71,9 +71,10 @@ def keep(module: nn.Module) -> Handle:
         A handle: its ``remove()``, or the end of its ``with`` block, releases the tensors that this call added.
 
     Raises:
-        ValueError: If FSDP manages the module or a part of it, or if its floating-point tensors are all of these kinds:
-            subclasses such as DTensor, non-strided, inference and dual tensors, views, results of ops, and outputs of
-            CUDA graphs. If only some are, the call ignores them, and a warning lists up to eight of them.
+        ValueError: If FSDP manages the module or a part of it, or if none of its floating-point tensors can be kept.
+            These cannot: subclasses such as DTensor, non-strided, inference and dual tensors, views, results of ops,
+            and outputs of CUDA graphs. If some of them can be kept, the call ignores the others, and a warning lists up
+            to eight of those.
         TypeError: If the argument is not a module.
 
     Example:

@@ -48,8 +48,8 @@ def agree(
     """Return whether any rank has a non-finite gradient, and norms.
 
     There is one norm for each check without a mesh, and a vector of norms for each mesh. The ranks sum one tensor over
-    each dimension of each mesh. The tensor has a flag for non-finite gradients, a flag for any gradients and, with
-    ``with_norms``, the norms of each rank. If no rank has a gradient, both results are empty.
+    each dimension of each mesh. The tensor has a flag for non-finite gradients, a flag for the existence of gradients
+    and, with ``with_norms``, the norms of each rank. If no rank has a gradient, both results are empty.
     """
     wholes = (check.norm for check in checks if check.mesh is None)
     norms = [moved(norm, device) for norm in wholes if norm is not None]

@@ -171,7 +171,7 @@ def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern:
 def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy | None], file: str) -> list[Problem]:
     """Return a problem for each module with rules whose ``forward`` does not run in Python.
 
-    If another module reads a module's weights, both modules may have the same rules.
+    A module whose weights another module reads may have rules if both have the same.
     """
     problems = []
     for name in (name for name, module in modules.items() if chosen.get(module) is not None):

@@ -6,8 +6,8 @@ has an id, which identifies all rules that apply: see csrc/autocast/policy_scope
 scope a new id. Dynamo adds its last guards to a frame in ``CheckFunctionManager.compile_check_fn``, in the thread that
 compiles. We replace this private method with one that adds a guard on the id of the scope.
 
-Dynamo checks the guards of a frame once after it has compiled the frame. Therefore the policy of the process and the
-ids change only under the lock that dynamo holds while it compiles.
+After dynamo has compiled a frame, it checks the new guards, and raises an error if one fails. Therefore the policy of
+the process and the ids change only under the lock that dynamo holds while it compiles.
 
 Note [Why does backward compile without autocast under a policy?]
 AOTAutograd traces backward when it compiles forward, and casts the ops of backward by the region around the call. The
