@@ -1,5 +1,7 @@
 """The reader of `documents`: the op lists to which the rules of the policy must conform."""
 
+from collections.abc import Collection
+
 from .categories import Category
 from .fields import Reader
 from .model import Device, Document, DocumentList, Op
@@ -62,11 +64,11 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
     return names
 
 
-def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str, ...]:
-    """Return the names of the ops. If the policy lacks some of them, report these and return ()."""
+def read_ops(reader: Reader, names: list[Text], ops: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the ops. If some of them are not among the known `ops`, report these and return ()."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
-        reader.report(text, f"the policy has no op '{text.value}'", did_you_mean(text.value, ops))
+        reader.report(text, f"unknown op '{text.value}'", did_you_mean(text.value, ops))
     return () if unknown else tuple(text.value for text in names)
 
 

@@ -55,7 +55,8 @@ class _PolicyParser(DeviceReader):
             entries = list(self.entries(fields["composites"], "composites"))
             self.check_public([name for name, _ in entries])
             texts = {name.value: self.texts(node, f"'{name.value}'") for name, node in entries}
-            parts = tuple((name, read_ops(self, ops, by_name)) for name, ops in texts.items())
+            ops = [*by_name, *self.schemas.ops]  # a rule at run time may be for an op that the policy does not list
+            parts = tuple((name, read_ops(self, names, ops)) for name, names in texts.items())
             policy = replace(policy, composites=parts)
         return policy
 

@@ -82,10 +82,10 @@ const Table& table() {
     rules_3(all.rules, all.names);
     all.names.push_back({"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.Tensor.norm"});
     all.names.push_back({"log_softmax nll_loss nll_loss2d sum", "torch.nn.CrossEntropyLoss"});
-    all.names.push_back({"_cudnn_rnn addmm cat linear mm stack", "torch.nn.GRU"});
-    all.names.push_back({"_cudnn_rnn _thnn_fused_lstm_cell linear matmul mkldnn_rnn_layer stack", "torch.nn.LSTM"});
+    all.names.push_back({"_cudnn_rnn _thnn_fused_gru_cell addmm cat gru linear matmul mm stack", "torch.nn.GRU"});
+    all.names.push_back({"_cudnn_rnn _thnn_fused_lstm_cell linear lstm matmul mkldnn_rnn_layer stack", "torch.nn.LSTM"});
     all.names.push_back({"_native_multi_head_attention baddbmm bmm linear matmul scaled_dot_product_attention softmax", "torch.nn.MultiheadAttention"});
-    all.names.push_back({"_cudnn_rnn linear relu stack", "torch.nn.RNN"});
+    all.names.push_back({"_cudnn_rnn linear relu rnn_relu rnn_tanh stack", "torch.nn.RNN"});
     all.names.push_back({"log_softmax nll_loss nll_loss2d sum", "torch.nn.functional.cross_entropy"});
     all.names.push_back({"linalg_vector_norm", "torch.nn.functional.normalize"});
     all.names.push_back({"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.norm"});

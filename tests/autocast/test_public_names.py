@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 import torch
-from polycast import _extension
+from polycast import Policy, _extension
 from polycast.devices import device_type_of
 from polycast.op_samples import WITHOUT_SAMPLE, Make
 
@@ -14,6 +14,7 @@ from tests.support.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
 from tests.support.probe import (
     HAS_XLA,
     ReachedError,
+    in_force,
     is_here,
     is_reachable,
     kernels_of,
@@ -84,9 +85,20 @@ def test_composites_run_the_ops_that_the_policy_lists() -> None:
                 ):  # Without the device, most calls fail after some of their ops.
                     call()
                 found.setdefault(name, set()).update(op.partition(".")[0] for op in ops)
-    policy = {name: {*ops} - {"_cudnn_rnn"} for name, ops in POLICY.composites}  # Only a GPU reaches _cudnn_rnn.
+    # Only a GPU reaches _cudnn_rnn. A recording of an op without a built-in rule would hide the ops that the op runs.
+    policy = {name: {*ops} & HERE - {"_cudnn_rnn"} for name, ops in POLICY.composites}
     listed = {name: {op.name for op in POLICY.ops if name in op.public} for name in policy}
     assert {name: ops - listed[name] for name, ops in found.items()} == policy
+
+
+@pytest.mark.parametrize("device", [device for device in FIRST_ON_KEY if device in REACHED])
+def test_a_rule_by_a_public_name_applies_to_each_call_of_the_name(device: str) -> None:
+    """On cuda, a CUDA build of PyTorch runs the RNNs of cuDNN, whose op cannot have a rule."""
+    with kernels_of(device), tensors_of(device):
+        for name, call in composites(Make(device_type_of(device))):
+            banned = pytest.raises(RuntimeError, match=f"is banned on {device} by Policy: {name}")
+            with region(device, torch.bfloat16), in_force(Policy({name: "banned"})), banned:
+                call()
 
 
 def test_documented_aliases_of_public_names_are_listed() -> None:
