@@ -112,6 +112,21 @@ def test_a_wrapper_that_forwards_all_attributes_clips() -> None:
     assert param.item() == pytest.approx(-1)
 
 
+@pytest.mark.parametrize("unscales", [False, True])
+def test_an_optimizer_with_parameters_on_two_devices_gets_one_flag(unscales: bool, real_device: str) -> None:
+    """PyTorch's fused kernels skip only if ``found_inf`` is 1, but PyTorch's scaler adds the flags of the devices."""
+    params = [torch.ones(1, device=device, requires_grad=True) for device in ("cpu", real_device)]
+    for param in params:
+        param.grad = torch.full_like(param, INF)
+    optimizer: Any = torch.optim.SGD(params)
+    optimizer._step_supports_amp_scaling = True
+    optimizer.step = lambda: optimizer.found_inf.item()
+    scaler = started()
+    if unscales:
+        scaler.unscale_(optimizer)
+    assert scaler.step(optimizer) == 1
+
+
 CHANGES: dict[str, Callable[[Any, Any], None]] = {
     "another gradient": lambda _, params: setattr(params[0], "grad", torch.full_like(params[0], 7.0)),
     "no gradient": lambda _, params: setattr(params[1], "grad", None),
