@@ -179,9 +179,11 @@ class GradScaler(TorchGradScaler):
         state, scale = self._current(optimizer, "step")
         closure, result = args[0] if args else None, None
         found_inf = self._prepare(optimizer, state, scale, closure)
-        if self._skip_on_host and found_inf.item():
+        is_ours = isinstance(optimizer, SyncFreeOptimizer) and state.optimizer() is optimizer and closure is None
+        skips_by_itself = is_ours or getattr(optimizer, "_step_supports_amp_scaling", False)
+        if self._skip_on_host and skips_by_itself and found_inf.item():
             pass
-        elif isinstance(optimizer, SyncFreeOptimizer) and state.optimizer() is optimizer and closure is None:
+        elif is_ours:
             result = state.step(scale, found_inf, *args, **kwargs)
         else:
             result = super().step(optimizer, *args, **kwargs)
