@@ -11,6 +11,7 @@ import torch
 from polycast import syncfree
 
 from tests.scaler.common import INF, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, Loop, give, started
+from tests.support.devices import Reads
 from tests.support.optimizers import clones, parameters, same_bits, set_grads
 
 
@@ -47,21 +48,22 @@ def test_parameters_with_non_finite_gradients_are_named(kind: str, look: str, na
 
 @pytest.mark.parametrize(
     ("kind", "on_host"),
-    [("sync-free", True), ("sync-free", False), ("fused", True), ("fused", False), ("for-loop", False)],
+    [(kind, on_host) for kind in OPTIMIZERS for on_host in (True, False)],
 )
 def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -> None:
-    """The scaler always calls fused and sync-free steps, which skip on the device, except with skip_on_host."""
-    params, calls = parameters(*SHAPES), list[int]()
+    """The scaler always calls fused and sync-free steps, which skip on the device. Otherwise it syncs once."""
+    params, calls = parameters(*SHAPES), list[tuple[int, int]]()
     scaler, optimizer = started(skip_on_host=on_host), OPTIMIZERS[kind](params)
-    optimizer.register_step_pre_hook(lambda *_: calls.append(number))
+    optimizer.register_step_pre_hook(lambda *_: calls.append((number, len(reads.ops))))
     for number, bad in enumerate([None, INF, None, NAN]):
         give(params, number, bad)
         before = clones(params)
-        assert scaler.step(optimizer) is None
+        with Reads("cpu") as reads:
+            assert scaler.step(optimizer) is None
         scaler.update()
         assert all(map(same_bits, params, before)) is (bad is not None)
     assert scaler.skip_count(optimizer).item() == 2
-    assert calls == ([0, 2] if on_host or kind == "for-loop" else [0, 1, 2, 3])
+    assert calls == ([(0, 1), (2, 1)] if on_host or kind == "for-loop" else [(0, 0), (1, 0), (2, 0), (3, 0)])
 
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
@@ -110,6 +112,21 @@ def test_a_wrapper_that_forwards_all_attributes_clips() -> None:
     scaler.clip_grad_norm(wrapper, 1.0)
     scaler.step(wrapper)
     assert param.item() == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("unscales", [False, True])
+def test_an_optimizer_with_parameters_on_two_devices_gets_one_flag(unscales: bool, real_device: str) -> None:
+    """PyTorch's fused kernels skip only if ``found_inf`` is 1, but PyTorch's scaler adds the flags of the devices."""
+    params = [torch.ones(1, device=device, requires_grad=True) for device in ("cpu", real_device)]
+    for param in params:
+        param.grad = torch.full_like(param, INF)
+    optimizer: Any = torch.optim.SGD(params)
+    optimizer._step_supports_amp_scaling = True
+    optimizer.step = lambda: optimizer.found_inf.item()
+    scaler = started()
+    if unscales:
+        scaler.unscale_(optimizer)
+    assert scaler.step(optimizer) == 1
 
 
 CHANGES: dict[str, Callable[[Any, Any], None]] = {

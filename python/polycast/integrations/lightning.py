@@ -1,6 +1,7 @@
 """Lightning: a precision plugin with our regions and our scaler, which clips inside the step."""
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Literal
 
@@ -49,6 +50,17 @@ class Precision(MixedPrecision):  # type: ignore[misc]
             raise TypeError(f"scaler_options: bf16-mixed has no scaler; remove {', '.join(scaler_options)}")
         scaler = GradScaler(device, **scaler_options) if precision == "16-mixed" else None
         super().__init__(precision, device, scaler)
+        self._has_loss = True  # whether Lightning steps after it has clipped
+
+    def optimizer_step(self, optimizer: Any, model: Any, closure: Callable[[], Any], **kwargs: Any) -> Any:
+        """Step as Lightning does. If ``training_step`` returns None, Lightning clips gradients but does not step."""
+
+        def compute() -> Any:
+            loss = closure()
+            self._has_loss = loss is not None or not model.automatic_optimization
+            return loss
+
+        return super().optimizer_step(optimizer, model, compute, **kwargs)
 
     def clip_gradients(
         self,
@@ -58,7 +70,8 @@ class Precision(MixedPrecision):  # type: ignore[misc]
     ) -> None:
         """Have the scaler clip the norm in the step. Without a scaler, or by value, Lightning clips in place."""
         if clip_val > 0 and self.scaler is not None and gradient_clip_algorithm == GradClipAlgorithmType.NORM:
-            self.scaler.clip_grad_norm(optimizer, clip_val)
+            if self._has_loss:
+                self.scaler.clip_grad_norm(optimizer, clip_val)
         else:
             super().clip_gradients(optimizer, clip_val, gradient_clip_algorithm)
 

@@ -12,10 +12,11 @@ from torch.optim import Optimizer
 from polycast import _warnings, devices
 from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
 from polycast.scaler.arguments import check_number
-from polycast.scaler.meshes import FoundInfs, Meshes, agree_on_all
+from polycast.scaler.meshes import FoundInfs
 from polycast.scaler.optimizer_state import (
     OptimizerState,
     any_found,
+    found_in,
     multiply,
     needs_inplace_unscale,
     new_state,
@@ -178,9 +179,11 @@ class GradScaler(TorchGradScaler):
         state, scale = self._current(optimizer, "step")
         closure, result = args[0] if args else None, None
         found_inf = self._prepare(optimizer, state, scale, closure)
-        if self._skip_on_host and found_inf.item():
+        is_ours = isinstance(optimizer, SyncFreeOptimizer) and state.optimizer() is optimizer and closure is None
+        skips_by_itself = is_ours or getattr(optimizer, "_step_supports_amp_scaling", False)
+        if self._skip_on_host and skips_by_itself and found_inf.item():
             pass
-        elif isinstance(optimizer, SyncFreeOptimizer) and state.optimizer() is optimizer and closure is None:
+        elif is_ours:
             result = state.step(scale, found_inf, *args, **kwargs)
         else:
             result = super().step(optimizer, *args, **kwargs)
@@ -199,11 +202,11 @@ class GradScaler(TorchGradScaler):
         if len(set(map(id, map(unwrapped, optimizers)))) < len(optimizers):
             raise ValueError("optimizers: expected different optimizers, got one of them twice; pass each one once")
         if self._enabled:
-            current = [self._current(optimizer, "step") for optimizer in optimizers]
-            for optimizer, (state, scale) in zip(optimizers, current, strict=True):
+            scale, _ = self._check_scale_growth_tracker("step_together")
+            states = [self._current(optimizer, "step_together")[0] for optimizer in optimizers]
+            for optimizer, state in zip(optimizers, states, strict=True):
                 self._prepare(optimizer, state, scale)
-            states = [state for state, _ in current]
-            found_inf = self._found_in([state.of_torch for state in states], states)
+            found_inf = found_in([state.of_torch for state in states], states, scale.device)
             meshes = {mesh: shards for state in states for mesh, shards in state.meshes.items()}
             if found_inf is not None:
                 for state in states:
@@ -235,7 +238,7 @@ class GradScaler(TorchGradScaler):
             _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; raise it")
         current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
         states = [each for key, each in self._states.items() if each.of_torch is current.get(key)]
-        found_inf = self._found_in([*current.values()], states)
+        found_inf = found_in(current.values(), states, scale.device)
         assert found_inf is not None, "No inf checks were recorded prior to update."
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
         operator = torch.ops.polycast.update_scale_.default
@@ -332,15 +335,10 @@ class GradScaler(TorchGradScaler):
         found_infs = of_torch["found_inf_per_device"]
         if not found_infs and not getattr(optimizer, "_step_supports_amp_scaling", False):
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        return any_found(list(found_infs.values()), scale.device)
-
-    def _found_in(self, of_torch: list[dict[str, Any]], states: list[OptimizerState]) -> Tensor | None:
-        """Return whether the checks of several optimizers found a non-finite gradient, or None without any gradient."""
-        found_infs = [found for each in of_torch for found in each["found_inf_per_device"].values()]
-        meshes: list[Meshes] = [state.meshes for state in states]
-        found_inf = any_found(found_infs, self._check_scale_growth_tracker("update")[0].device)
-        found_inf = agree_on_all(found_inf, meshes) if any(meshes) else found_inf
-        return found_inf if found_infs else None
+        found_inf = any_found(list(found_infs.values()), scale.device)
+        if found_infs:  # PyTorch's scaler adds the flags, and its fused optimizers do not skip for a sum of 2.
+            of_torch["found_inf_per_device"] = {found_inf.device: found_inf}
+        return found_inf
 
     def _skips(self, optimizer: Optimizer) -> tuple[Tensor, Tensor]:
         state = self._states.get(id(unwrapped(optimizer)))

@@ -1,14 +1,14 @@
 """The state that a gradient scaler has of each optimizer, and its passes over the optimizer's gradients."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
+from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, agree_on_all, meshes_of
 from polycast.syncfree.gather import gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import Group, moved, name_of
@@ -129,6 +129,15 @@ def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
     first, *others = found_infs or [torch.zeros((), device=device)]
     first = moved(first, device)
     return torch.stack([first, *(moved(each, device) for each in others)]).max() if others else first
+
+
+def found_in(of_torch: Iterable[dict[str, Any]], states: list[OptimizerState], device: torch.device) -> Tensor | None:
+    """Return whether the checks of several optimizers found a non-finite gradient, or None without any gradient."""
+    found_infs = [found for each in of_torch for found in each["found_inf_per_device"].values()]
+    meshes = [state.meshes for state in states]
+    found_inf = any_found(found_infs, device)
+    found_inf = agree_on_all(found_inf, meshes) if any(meshes) else found_inf
+    return found_inf if found_infs else None
 
 
 def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:
