@@ -191,7 +191,7 @@ def install(*device_types: str | torch.device, like: str | None = None) -> Handl
                 install_kernels(name, facts.is_out_of_tree)
             kept += reasons
         if not device_types:
-            _late.update(LATE.keys() - sys.modules.keys())
+            _late.update(package for package, late in LATE.items() if not facts_of(late).is_here)
     for reason in kept:
         warnings.warn(reason, stacklevel=2)
     return handle
@@ -291,8 +291,9 @@ def _follow() -> None:
 
 
 def _change(name: str) -> None:
-    if name in sys.modules and name not in _made:
-        CHANGES[name](sys.modules[name], _made.setdefault(name, []))
+    module = sys.modules.get(name)
+    if module is not None and name not in _made:
+        CHANGES[name](module, _made.setdefault(name, []))
 
 
 def _undo(name: str) -> None:
