@@ -40,7 +40,7 @@ class Run(NamedTuple):
     """One run of the program under some rules."""
 
     status: int
-    """0 is good, 125 cannot be tested, any other status up to 127 is bad, and above 127 a signal killed the run."""
+    """0 is good, 125 cannot be tested, and any other status up to 127 is bad. A higher status ends the search."""
     seconds: float
     message: str
     """How the run ended; for a command, also the last lines of its output."""
@@ -257,7 +257,7 @@ class Search:
         The program runs until the candidate has `times` answers, including the answers of earlier calls.
 
         Raises:
-            ValueError: If a signal killed a run, or if two answers for the candidate differ.
+            ValueError: If the status of a run is above 127, or if two answers for the candidate differ.
         """
         answers = self._tried[candidate.policy, frozenset(candidate.modules.items())]
         while len(answers) < times:
@@ -275,8 +275,9 @@ class Search:
             run = self._run(candidate)
             self._runs += 1
             if run.status > _MOST:
-                remedy = "to count such a run as bad, replace COMMAND with sh -c 'COMMAND || exit 1'"
-                raise ValueError(f"a signal killed run {self._runs} ({what}); {remedy}. It ended with {run.message}")
+                remedy = "to count such a status as bad, replace COMMAND with sh -c 'COMMAND || exit 1'"
+                got = f"{run.status} in run {self._runs} ({what}); {remedy}. The run: {run.message}"
+                raise ValueError(f"COMMAND: expected a status up to {_MOST}, and no end by a signal, got {got}")
             is_bad = None if run.status == _SKIP else run.status != _GOOD
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"
             left = f"; {self._among} rules left" if self._among else ""
