@@ -193,7 +193,7 @@ class Search:
 
         groups = []
         for group in minimal_sets(switches, is_bad, policies.seen):
-            groups.append(policies.by_written_name(group))
+            groups.append(group)
             self._try(good, "good", _TIMES - 1 + len(groups))
         self._try(bad, "bad", _TIMES)
         fix, candidate, proved = self._fix(policies, [switch for group in groups for switch in group])
@@ -211,11 +211,15 @@ class Search:
         def made(fix: Sequence[Switch]) -> Candidate:
             return policies.candidate([one for switch in fix for one in policies.widened(switch)])
 
-        fix = culprits
-        for switch in culprits if len(culprits) > 1 else ():
-            fewer = [other for other in fix if other != switch]
-            if self._try(made(fewer), f"all except {len(fewer)} of the culprits as in bad")[0] is False:
-                fix = fewer
+        # An op that runs others is preferred, because its rule changes fewer calls. In a program that more rules as in
+        # "good" make bad again, a rule can become superfluous after another was omitted.
+        fix, before = sorted(culprits, key=lambda switch: policies.runs_others(switch.op)), list[Switch]()
+        while fix != before:
+            before = fix
+            for switch in before:
+                fewer = [other for other in fix if other != switch]
+                if self._try(made(fewer), f"all except {len(fewer)} of the culprits as in bad")[0] is False:
+                    fix = fewer
         is_bad_still, _ = self._try(made(fix), "the fix", _TIMES)
         return fix, made(fix), is_bad_still is False
 
