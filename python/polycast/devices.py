@@ -105,7 +105,7 @@ class XLA(DeviceType):
 
     @property
     def is_here(self) -> bool:
-        return _XLA_PACKAGE in sys.modules
+        return sys.modules.get(_XLA_PACKAGE) is not None  # None blocks the import
 
     def check_region(self) -> None:
         if not self.is_here:

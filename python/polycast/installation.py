@@ -191,7 +191,7 @@ def install(*device_types: str | torch.device, like: str | None = None) -> Handl
                 install_kernels(name, facts.is_out_of_tree)
             kept += reasons
         if not device_types:
-            _late.update(LATE.keys() - sys.modules.keys())
+            _late.update(package for package, late in LATE.items() if not facts_of(late).is_here)
     for reason in kept:
         warnings.warn(reason, stacklevel=2)
     return handle
@@ -205,7 +205,8 @@ def uninstall(*device_types: str | torch.device) -> Handle:
     Code that was compiled with polycast's kernels does not run again.
 
     Args:
-        device_types: Types as for :func:`install`, or devices as :func:`installed` returns them.
+        device_types: Types as for :func:`install`, or devices as :func:`installed` returns them. A type
+            means all of its devices: "xla" means xla and xla_gpu.
 
     Returns:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the kernels that were installed before.
@@ -221,20 +222,20 @@ def uninstall(*device_types: str | torch.device) -> Handle:
         >>> "cpu" in polycast.installed()
         True
     """
-    names = [_installed_name(device) for device in device_types] if device_types else list(DEVICES)
+    names = {_device_named(device) for device in device_types} or {*DEVICES}
     types = {device_type_of(name) for name in names}
     handle = _handle()
     with changing():
-        for name in names:
-            uninstall_kernels(name)
+        for name in installed_kernels():
+            if not names.isdisjoint((name, device_type_of(name))):
+                uninstall_kernels(name)
         _late.difference_update(package for package, late in LATE.items() if late in types)
     return handle
 
 
-def _installed_name(device: str | torch.device) -> str:
+def _device_named(device: str | torch.device) -> str:
     name = parse_device_type(device, "device_type")
-    known = name in DEVICES and name != PRIVATEUSE1
-    return name if known or name in installed_kernels() else device_of(name)
+    return name if name in DEVICES and name != PRIVATEUSE1 else device_of(name)
 
 
 def installed() -> tuple[str, ...]:
@@ -291,8 +292,9 @@ def _follow() -> None:
 
 
 def _change(name: str) -> None:
-    if name in sys.modules and name not in _made:
-        CHANGES[name](sys.modules[name], _made.setdefault(name, []))
+    module = sys.modules.get(name)
+    if module is not None and name not in _made:
+        CHANGES[name](module, _made.setdefault(name, []))
 
 
 def _undo(name: str) -> None:

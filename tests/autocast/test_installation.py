@@ -102,6 +102,8 @@ def test_one_key_serves_one_device_at_a_time() -> None:
         assert torch.nn.functional.max_pool2d(image, 2).dtype is torch.float32
     with kernels_of("xla"), torch.autocast("xla", dtype=torch.bfloat16):
         assert torch.relu(weight).dtype is torch.bfloat16
+    with kernels_of("xla_gpu"), polycast.uninstall("xla"):
+        assert polycast.installed() == ()
 
 
 @NEEDS_XLA

@@ -122,6 +122,11 @@ def test_polycast_install_0_prevents_every_change_of_the_import() -> None:
     assert python(code, POLYCAST_INSTALL="0") == "() True\n"
 
 
+def test_modules_whose_import_the_program_blocks_are_not_changed() -> None:
+    code = "import sys, torch; sys.modules.update({'torch_xla': None, 'torch._dynamo': None}); import polycast"
+    assert python(code + "; print('xla' in polycast.installed())") == "False\n"
+
+
 @NEEDS_XLA
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
 def test_both_import_orders_leave_the_same_dispatcher_and_defer_the_device_until_xla_is_used() -> None:

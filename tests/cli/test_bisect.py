@@ -75,6 +75,7 @@ ERRORS = {
     "a bad that is good": PROGRAM + EXIT("0"),
     "an end that cannot be tested": PROGRAM + EXIT("125"),
     "a run that was killed": PROGRAM + "if category('linear') != 'fp32': os.abort()\n",
+    "a status that git bisect run does not accept": PROGRAM + "sys.exit(-(category('linear') != 'fp32'))\n",
     "a silent program": "raise SystemExit(7)",
 }
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
-from tests.debug.test_bisect import GOOD, LOWER, MODEL, ONES, OPS, Node, failing, net
+from tests.debug.test_bisect import GOOD, LOWER, MODEL, ONES, OPS, Node, failing, lower, net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -152,6 +152,13 @@ def softmax_is_exact() -> bool:
         return torch.softmax(ONES, -1).dtype is torch.float32
 
 
+def needs_fewer_rules_later() -> bool:
+    """Return whether the rules are good. The fix for three culprits can omit the first one only without the second."""
+    found = lower(MODEL)
+    wrong = {AT_B, IN, DEEP} & found
+    return wrong in (set(), {IN}, {AT_B, IN}) if ("matmul", "") in found else len(wrong) < 3
+
+
 class Planted(NamedTuple):
     """A program, the culprits to find, and the fix if it has fewer rules than the culprits."""
 
@@ -164,7 +171,7 @@ class Planted(NamedTuple):
 
 
 OTHER, LAYERS, AGAIN = net(), Layers(), Layers(is_checkpointed=True)
-IN, AT_B, BMM = ("linear", "a.inner"), ("bmm", "b"), ("bmm", "")
+IN, AT_B, BMM, EINSUM = ("linear", "a.inner"), ("bmm", "b"), ("bmm", ""), ("einsum", "")
 LINEAR_B, DEEP = ("linear", "b"), ("linear", "a.inner.deep")
 FIRST = ("linear", "first")
 MOST = 40  # Each search may need at most this many runs.
@@ -209,8 +216,12 @@ PLANTED = {
     "the module that has the rules": Planted(
         failing({("linear", "a")}, model=WITH_RULES), WITH_RULES, [("linear", "a")]
     ),
-    "an op and the op that it runs": Planted(einsum_is_exact, None, [("einsum", "")]),
-    "an op and the op that it runs, next to a model": Planted(einsum_is_exact, MODEL, [("einsum", "")]),
+    "an op and the op that it runs": Planted(einsum_is_exact, None, [BMM, EINSUM], [EINSUM]),
+    "an op and the op that it runs, next to a model": Planted(einsum_is_exact, MODEL, [BMM, EINSUM], [EINSUM]),
+    "an op, and another that it does not run": Planted(
+        lambda: einsum_is_exact() or is_float(OPS["linear"]), None, [BMM, EINSUM, ("linear", "")], [EINSUM]
+    ),
+    "rules that one pass over the fix keeps": Planted(needs_fewer_rules_later, MODEL, [AT_B, IN, DEEP], [DEEP]),
     "an op that another runs, and the other": Planted(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
     "an op next to one that runs it": Planted(bmm_is_exact_next_to_einsum, None, [BMM]),
     "softmax": Planted(softmax_is_exact, None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})),

@@ -92,6 +92,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a release before the first": lambda: Policy("torch-2.8"),
     "a bugfix release": lambda: Policy("torch-2.12.1"),
     "a missing file": lambda: Policy("no.yaml"),
+    "a missing file whose name begins with a digit": lambda: Policy("7b.rules"),
     "an op": lambda: Policy("softmax"),
     "a dtype that nothing is cast to": lambda: Policy(torch.int8),
     "pairs": lambda: Policy([("softmax", "fp32")]),

@@ -64,7 +64,7 @@ def test_rules_resolve_to_a_category_on_each_device(rules: dict[str, object], ex
 POLICIES: list[object] = [
     {"ops": {"softmax": "fp32"}},
     {"torch.softmax": torch.float32},
-    *("mine.yaml", "./mine.yaml", "flat.yaml", "mine", Path("mine.yaml"), Path("mine"), Path("torch-2.11")),
+    *("mine.yaml", "./mine.yaml", "flat.yaml", "mine", "2.5b", Path("mine.yaml"), Path("mine"), Path("torch-2.11")),
 ]
 
 
@@ -74,7 +74,7 @@ def test_a_dict_or_a_file_is_accepted_as_a_policy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {softmax: fp32}")
-    for name in ("flat.yaml", "mine", "torch-2.11"):  # A Path is a file with any name.
+    for name in ("flat.yaml", "mine", "2.5b", "torch-2.11"):  # A Path is a file with any name.
         Path(name).write_text("softmax: fp32")
     assert Policy(value) == Policy({"softmax": "fp32"})  # type: ignore[arg-type]
 

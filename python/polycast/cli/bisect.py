@@ -18,7 +18,7 @@ meaning that it has for git bisect run:
   0          good
   125        cannot be tested
   1 to 127   bad
-  above 127  killed by a signal, which ends the search; to count it as bad: sh -c 'COMMAND || exit 1'
+  above 127  ends the search, as does a signal that kills the command; to count both as bad: sh -c 'COMMAND || exit 1'
 
 With --repeat N, rules are bad if any of N runs is bad. If the command fails in a share p of its runs, bad rules count
 as good with a probability of (1 - p) ** N: 0.8 % for p = 1/3 and N = 12.

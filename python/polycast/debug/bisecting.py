@@ -40,7 +40,7 @@ class Run(NamedTuple):
     """One run of the program under some rules."""
 
     status: int
-    """0 is good, 125 cannot be tested, any other status up to 127 is bad, and above 127 a signal killed the run."""
+    """0 is good, 125 cannot be tested, and any other status up to 127 is bad. A higher status ends the search."""
     seconds: float
     message: str
     """How the run ended; for a command, also the last lines of its output."""
@@ -193,7 +193,7 @@ class Search:
 
         groups = []
         for group in minimal_sets(switches, is_bad, policies.seen):
-            groups.append(policies.by_written_name(group))
+            groups.append(group)
             self._try(good, "good", _TIMES - 1 + len(groups))
         self._try(bad, "bad", _TIMES)
         fix, candidate, proved = self._fix(policies, [switch for group in groups for switch in group])
@@ -211,11 +211,15 @@ class Search:
         def made(fix: Sequence[Switch]) -> Candidate:
             return policies.candidate([one for switch in fix for one in policies.widened(switch)])
 
-        fix = culprits
-        for switch in culprits if len(culprits) > 1 else ():
-            fewer = [other for other in fix if other != switch]
-            if self._try(made(fewer), f"all except {len(fewer)} of the culprits as in bad")[0] is False:
-                fix = fewer
+        # An op that runs others is preferred, because its rule changes fewer calls. In a program that more rules as in
+        # "good" make bad again, a rule can become superfluous after another was omitted.
+        fix, before = sorted(culprits, key=lambda switch: policies.runs_others(switch.op)), list[Switch]()
+        while fix != before:
+            before = fix
+            for switch in before:
+                fewer = [other for other in fix if other != switch]
+                if self._try(made(fewer), f"all except {len(fewer)} of the culprits as in bad")[0] is False:
+                    fix = fewer
         is_bad_still, _ = self._try(made(fix), "the fix", _TIMES)
         return fix, made(fix), is_bad_still is False
 
@@ -257,7 +261,7 @@ class Search:
         The program runs until the candidate has `times` answers, including the answers of earlier calls.
 
         Raises:
-            ValueError: If a signal killed a run, or if two answers for the candidate differ.
+            ValueError: If the status of a run is above 127, or if two answers for the candidate differ.
         """
         answers = self._tried[candidate.policy, frozenset(candidate.modules.items())]
         while len(answers) < times:
@@ -275,8 +279,9 @@ class Search:
             run = self._run(candidate)
             self._runs += 1
             if run.status > _MOST:
-                remedy = "to count such a run as bad, replace COMMAND with sh -c 'COMMAND || exit 1'"
-                raise ValueError(f"a signal killed run {self._runs} ({what}); {remedy}. It ended with {run.message}")
+                remedy = "to count such a status as bad, replace COMMAND with sh -c 'COMMAND || exit 1'"
+                got = f"{run.status} in run {self._runs} ({what}); {remedy}. The run: {run.message}"
+                raise ValueError(f"COMMAND: expected a status up to {_MOST}, and no end by a signal, got {got}")
             is_bad = None if run.status == _SKIP else run.status != _GOOD
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"
             left = f"; {self._among} rules left" if self._among else ""

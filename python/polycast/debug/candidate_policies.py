@@ -1,6 +1,6 @@
 """The candidate policies that mix two policies: each op, in each module, has the rule of one of them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -126,11 +126,6 @@ class CandidatePolicies:
         ends = [[category for devices in rules.values() for category in devices.values()] for rules in self._rules[op]]
         good, bad = (", ".join(dict.fromkeys(end)) for end in ends)
         return good, self.regions.get(op, bad)
-
-    def by_written_name(self, group: Sequence[Switch]) -> list[Switch]:
-        """Return the switches of a group. If an op runs others in a module, only such ops of the module remain."""
-        outer = {switch.module for switch in group if self.runs_others(switch.op)}
-        return [switch for switch in group if self.runs_others(switch.op) or switch.module not in outer]
 
     def runs_others(self, op: str) -> bool:
         """Return whether an overload of an op is unlisted in "bad" and one runs other ops, as softmax runs _softmax."""

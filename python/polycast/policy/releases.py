@@ -17,7 +17,7 @@ _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 INSTALLED = (_MAJOR, _MINOR)
 RECORDED = Path(__file__).with_name("releases.yaml")
 ABSENT = "absent"
-_NAME = re.compile(r"(torch[-_ ]?)?\d[\w.+]*(?<!\.yaml)(?<!\.yml)", re.ASCII | re.IGNORECASE)
+_NAME = re.compile(r"(torch[-_ ]?)?\d+(\.\d[\w.+]*)?(?<!\.yaml)(?<!\.yml)", re.ASCII | re.IGNORECASE)
 
 
 class Release(NamedTuple):
@@ -63,10 +63,10 @@ def releases() -> dict[str, Release]:
 
 
 def find(name: str) -> Release | None:
-    """Return a recorded release by its name or its number; None for a string of another form, such as a file name.
+    """Return a recorded release by its name or its number; None for a string of another form, or an existing file.
 
     Raises:
-        ValueError: If the release is not recorded.
+        ValueError: If the release is not recorded, and there is no file of this name.
 
     Example:
         >>> from polycast.policy.releases import find
@@ -78,6 +78,8 @@ def find(name: str) -> Release | None:
     for known in (name, f"torch-{name}"):
         if known in releases():
             return releases()[known]
+    if Path(name[:255]).is_file():
+        return None
     raise ValueError(f"unknown release '{name}'; {did_you_mean(name, releases())}")
 
 
