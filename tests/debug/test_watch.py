@@ -217,11 +217,12 @@ def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
                 with polycast.autocast(device, F16):
                     loss = (model(torch.ones(2, 4)) * 100).float().sum()
                 scaler.scale(loss).backward()
+                if scalers is polycast and found.steps % 2:
+                    scaler.clip_grad_norm(optimizer, 1.0)
                 scaler.step(optimizer)
                 scaler.update()
                 optimizer.zero_grad()
-        assert scaler.get_scale() < scale
-        assert found.steps == steps
+        assert found.steps == steps and scaler.get_scale() < scale
         assert [(one.step, one.shows.phase, one.skipped) for one in found.findings] == [
             (step, "backward", True) for step in range(16, steps)
         ]
@@ -259,8 +260,7 @@ def test_nans_from_outside_are_found_where_they_enter(
             optimizer.step()
     (finding,) = found.findings
     assert (finding.step, finding.op, finding.site.module) == first
-    assert "NaNs that no watched op made" in finding.remedy
-    assert str(found) == str(finding)
+    assert "NaNs that no watched op made" in finding.remedy and str(found) == str(finding)
 
 
 def test_parameters_whose_gradients_underflow_in_several_steps_are_counted(device: str) -> None:

@@ -236,7 +236,8 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             found = causes or found
         if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # its gradients are not findings
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
-        has_scaler = any("non_finite" in call.name or "unscale" in call.name for call in step.calls)
+        checks = ("non_finite", "unscale", "polycast::norm")  # the ops with which scalers check the gradients
+        has_scaler = any(check in call.name for call in step.calls for check in checks)
         for flow, is_nan_given, is_exact in found:
             index = flow.start
             make = partial(find, step, values, index, self._model, self.steps, is_nan_given)
