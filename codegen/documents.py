@@ -18,7 +18,7 @@ def read_documents(reader: Reader, node: Node, devices: dict[str, Device], ops: 
             continue
         title = reader.text(fields["title"], f"the title of document '{key.value}'")
         if not isinstance(fields["lists"], Sequence):
-            what = f"lists of document '{key.value}': expected a list"
+            what = f"lists of document '{key.value}': expected a list, got none"
             reader.report(fields["lists"], what, "write it as - devices: ...")
         elif title is not None:
             document = Document(key.value, title)

@@ -90,7 +90,7 @@ def autocast(
         if policy is not None:
             digest = policy.digest if isinstance(policy, Policy) else _digest_of(policy)
             return CompiledRegion(device_type, dtype, enabled, cache_enabled, digest)  # type: ignore[return-value]
-        # torch.compile can trace a call of PyTorch's class, and a Region only if it was made outside of compiled code.
+        # `torch.compile` can trace a call of PyTorch's class, and a `Region` only if compiled code does not make it.
         return StockAutocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     region = Region(device_type, dtype, enabled, cache_enabled, policy)
     if region._enabled:
@@ -142,7 +142,7 @@ def _lower_precision(
 
 @cache
 def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: ARG001
-    """Return the reasons why a region cannot follow the policy. The cached result is valid until `changes` rises."""
+    """Return the reasons why a region cannot follow the policy. The cached result is valid until ``changes`` rises."""
     facts = devices.facts_of(device_type)
     doubts = facts.overrides()
     if device not in installation.installed():

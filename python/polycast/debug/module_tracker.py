@@ -30,8 +30,8 @@ class ModuleTracker:
     With a model, the names come from its ``named_modules``. Without a model, an outermost module has the name of its
     class, such as "Net". A second instance is "Net#2", and a module inside is "Net.encoder.0".
 
-    We use PyTorch's global hooks, because hooks of a single module change the program: PyTorch runs other code for a
-    module with hooks, scripted modules accept none, and copies of the module inherit the hooks.
+    We use PyTorch's global hooks, because hooks of a single module change the program. PyTorch runs other code for a
+    module with hooks, scripted modules accept no hooks, and copies of the module inherit the hooks.
     ``torch.utils.module_tracker`` does not report the innermost module, and adds hooks to gradients.
     """
 
@@ -58,11 +58,11 @@ class ModuleTracker:
         self._exit_stack.close()
 
     def name(self, number: int) -> str:
-        """Return the name of a module by its number: "" for the model itself, and for `OUTSIDE`."""
+        """Return the name of a module by its number: "" for the model itself, and for ``OUTSIDE``."""
         return "" if number == OUTSIDE else self.names[number]
 
     def current(self) -> int:
-        """Return the number of the innermost module that this thread is in, or `OUTSIDE`."""
+        """Return the number of the innermost module that this thread is in, or ``OUTSIDE``."""
         modules = self._stack.modules
         return modules[-1] if modules else OUTSIDE
 

@@ -1,4 +1,4 @@
-"""The search of `bisect` for minimal sets of switches that make a program bad.
+"""The search of ``bisect`` for minimal sets of switches that make a program bad.
 
 Note [How does the search find a minimal set?]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
@@ -24,7 +24,7 @@ def minimal_sets(switches: Sequence[S], is_bad: IsBad[S], likely: int = 0) -> It
     """Yield disjoint minimal sets that are bad, until the program is good without them.
 
     Args:
-        switches: The switches; related ones are next to each other.
+        switches: The switches. Related switches are next to each other.
         is_bad: A function that returns whether the program is bad with these switches as in "bad" and all others as in
             "good". Its second argument is the number of switches among which the next culprit is. If its third argument
             is true, the result depends on the answer: the program runs again, and a different answer raises. The

@@ -40,7 +40,7 @@ class GradScaler(TorchGradScaler):
     Args:
         device: A device type such as "cpu", "cuda" or "xla", or a ``torch.device``. None selects the device of the
             first outputs that are scaled. As in PyTorch, "cuda" disables the scaler, with a warning, if neither CUDA
-            nor torch_xla is available.
+            nor ``torch_xla`` is available.
         init_scale: The initial scale.
         growth_factor: The factor by which the scale grows, above 1.
         backoff_factor: The factor by which the scale shrinks, below 1.
@@ -91,7 +91,7 @@ class GradScaler(TorchGradScaler):
         skip_on_host: bool = False,
         process_group: Any = None,
     ) -> None:
-        # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of tiny is finite.
+        # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of `tiny` is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
             wanted = f"a number from {min_scale} to {max_scale}"
@@ -232,7 +232,7 @@ class GradScaler(TorchGradScaler):
             scale.clamp_(*self._bounds)
             return
         if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
-            _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; raise it")
+            _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; set 1 or more")
         current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
         states = [each for key, each in self._states.items() if each.of_torch is current.get(key)]
         found_inf = self._found_in([*current.values()], states)

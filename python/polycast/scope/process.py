@@ -98,6 +98,6 @@ def use_on_import() -> None:
 
 
 def _is_command_line() -> bool:
-    """Return whether the process runs `polycast` or `python -m polycast`."""
+    """Return whether the process runs ``polycast`` or ``python -m polycast``."""
     program = sys.argv[0] if sys.argv else ""
     return sys.orig_argv[1:3] == ["-m", "polycast"] if program == "-m" else Path(program).name == "polycast"

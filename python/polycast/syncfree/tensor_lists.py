@@ -12,7 +12,7 @@ from polycast.devices import HOST
 from polycast.torch_internals import DisableTorchFunction, DispatchKey, DispatchKeySet
 
 Group: TypeAlias = dict[str, Any]
-Operator: TypeAlias = Any  # this is a torch._ops.OpOverload
+Operator: TypeAlias = Any  # this is a `torch._ops.OpOverload`
 Arguments: TypeAlias = dict[str, Any]  # an operator has these arguments after its lists
 
 NOTHING: Arguments = {}

@@ -18,7 +18,7 @@ Tensors: TypeAlias = list[Tensor]
 
 
 def register(library: Library) -> None:
-    """Register the operators' kernels for XLA in a library. The kernels import torch_xla when they are called.
+    """Register the operators' kernels for XLA in a library. The kernels import ``torch_xla`` when they are called.
 
     Functionalization wraps all XLA tensors, and raises for an operator that writes and is not an ATen operator.
     Therefore operators that write are registered above functionalization, on the autograd key. Fake tensors have this
