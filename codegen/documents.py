@@ -5,7 +5,7 @@ from .fields import Reader
 from .model import Device, Document, DocumentList, Op
 from .yaml_nodes import Node, Sequence, Text, did_you_mean
 
-# Documents call all of these categories fp32.
+# Documents call all of these categories `fp32`.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
 
 

@@ -1,4 +1,4 @@
-"""The differences between devices. Only this file, the folder ``xla/`` and ``policy.yaml`` name devices.
+"""The differences between devices. Only this file, ``xla/`` and ``policy.yaml`` distinguish devices by name.
 
 A *device*, such as "cuda" or "xla_gpu", has rules in ``policy.yaml``. A *device type* is a ``tensor.device.type``.
 """

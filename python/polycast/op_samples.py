@@ -28,7 +28,7 @@ class Make:
         self._generator = torch.Generator().manual_seed(0)
 
     def __call__(self, *shape: int) -> Tensor:
-        """Return a floating-point tensor with values between 0 and 1, which log, acos, erfinv and losses accept.
+        """Return a floating-point tensor with values between 0 and 1, which ops such as ``log`` and ``acos`` accept.
 
         A square matrix is also symmetric and positive definite, with distinct eigenvalues.
         """

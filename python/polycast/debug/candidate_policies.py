@@ -122,13 +122,13 @@ class CandidatePolicies:
         return [switch, *(one for one in inside if one not in known)]
 
     def categories(self, op: str) -> tuple[str, str]:
-        """Return the categories of an op in "good" and in "bad", as strings. A rule of a region replaces the latter."""
+        """Return the categories of an op in "good" and in "bad", as strings. A region's rule replaces "bad"."""
         ends = [[category for devices in rules.values() for category in devices.values()] for rules in self._rules[op]]
         good, bad = (", ".join(dict.fromkeys(end)) for end in ends)
         return good, self.regions.get(op, bad)
 
     def by_written_name(self, group: Sequence[Switch]) -> list[Switch]:
-        """Return the switches of a group, except for ops that another op of the group runs in the same module."""
+        """Return the switches of a group. In a module in which one op runs others, only ops that run others remain."""
         outer = {switch.module for switch in group if self.runs_others(switch.op)}
         return [switch for switch in group if self.runs_others(switch.op) or switch.module not in outer]
 

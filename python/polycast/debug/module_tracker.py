@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from polycast._extension import set_module
 
 OUTSIDE = -1
-# PyTorch warns that compiled modules ignore global hooks. The observer does not record compiled code anyway.
+# PyTorch warns that compiled modules ignore global hooks. The observer does not record compiled code.
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
@@ -37,7 +37,7 @@ class ModuleTracker:
 
     def __init__(self, model: nn.Module | None) -> None:
         self.names: list[str] = []
-        # This maps Tensor._cdata to the name of a weight of the model.
+        # This maps `Tensor._cdata` to the name of a weight of the model.
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self._stack = _Stack()

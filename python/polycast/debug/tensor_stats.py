@@ -103,7 +103,7 @@ def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | N
 def _norm(values: Tensor) -> Tensor:
     """Return the norm of values that may be too large to be squared."""
     wide = values if values.dtype is torch.float64 else values.float()
-    most = torch.linalg.vector_norm(wide, math.inf)  # amax() does not reduce on XLA
+    most = torch.linalg.vector_norm(wide, math.inf)  # `amax` does not reduce on XLA
     by = torch.where((most > 0) & most.isfinite(), most, 1)
     norm: Tensor = torch.linalg.vector_norm(wide / by) * by
     return norm

@@ -21,7 +21,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
     """A precision plugin with our scaler and regions: ``Trainer(plugins=Precision("16-mixed", "cpu"))``.
 
     With "16-mixed" and ``gradient_clip_val``, a sync-free optimizer clips by norm inside its step, so ``.grad`` is not
-    clipped. Lightning's own plugin raises for optimizers that unscale in their step. ``on_before_optimizer_step``
+    clipped. Lightning's own plugin cannot clip for optimizers that unscale in their step. ``on_before_optimizer_step``
     receives gradients that are unscaled and not clipped, as Lightning documents.
 
     Lightning's schedulers advance even if a step is skipped. For a schedule that does not advance then, return a

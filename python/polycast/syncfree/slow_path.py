@@ -19,7 +19,7 @@ Scalars = dict[str, Tensor | None]
 
 def is_skipped(scalars: Scalars) -> bool:
     """Return whether ``found_inf`` is given and not zero, which syncs. Raise an error if a scalar is invalid."""
-    check_arguments("sgd_step_", [], [None, *scalars.values()])  # None stands for lr
+    check_arguments("sgd_step_", [], [None, *scalars.values()])  # None stands for `lr`
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
 

@@ -281,5 +281,5 @@ def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.
 
 
 def _place_of_step(param: Tensor) -> torch.device:
-    """Return the device of the step count: the parameter's, or the CPU if ``torch.optim`` steps the parameter."""
+    """Return the device of the step count: the parameter's, or the CPU on devices that ``torch.optim`` steps."""
     return param.device if _facts_of(param.device).skips_by_itself else _CPU

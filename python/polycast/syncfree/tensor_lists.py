@@ -64,7 +64,7 @@ def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
 
 
 def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor on a device. Only a copy to the CPU syncs: the CPU would read a copy that has not ended."""
+    """Return a tensor on a device. Only a copy to the CPU syncs, because the CPU could read an unfinished copy."""
     return tensor.to(device, non_blocking=device.type != HOST)
 
 

@@ -1,4 +1,4 @@
-"""The arithmetic of Adam, SGD and the scale in XLA ops, in the order of torch.optim's for-loop.
+"""The arithmetic of Adam, SGD and the scale in XLA ops, in the order of the for-loop of ``torch.optim``.
 
 Factors that all elements share are computed in float64, like the Python floats of the for-loop. Elements are computed
 in float32, or in float64 for float64 parameters, and rounded once at the end.
@@ -58,7 +58,7 @@ class Adam:
     weight_decay: bool
     decoupled: bool
     towards_grad: bool
-    """Whether to use lerp_'s formula for a weight (1 - beta1) of at least one half."""
+    """Whether to use the formula of ``lerp_`` for a weight (``1 - beta1``) of at least one half."""
 
     def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
         """Return the new parameter, ``exp_avg``, ``exp_avg_sq``, ``max_exp_avg_sq`` (only for AMSGrad) and ``step``."""
@@ -122,7 +122,7 @@ def next_scale(ops: list[Op]) -> list[Op]:
     growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
     found, wide = scalar(ops[2]) != scalar(ops[2]).scalar_like(0), old.cast("f64")
     following = tracker + tracker.scalar_like(1)
-    reached = following.cast("f64") == interval  # PyTorch compares with == as well
+    reached = following.cast("f64") == interval  # PyTorch compares with `==` as well
     grown = (wide * growth).cast(old.shape().dtype)
     raised = all_finite(grown).select(grown.cast("f64").min(ceiling), wide)
     new = found.select((wide * backoff).max(floor), reached.select(raised, wide)).cast(old.shape().dtype)
