@@ -121,8 +121,8 @@ class StepCalls:
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
-        In backward, a call without a rule has the dtype of its forward call. If this call has no rule, the calls that
-        made its inputs are searched. In forward, such a call is often a cast to the dtype of the last call with a rule.
+        In backward, a call without a rule has the dtype of its forward call. If the forward call has no rule, the
+        makers of its inputs are searched. In forward, such a call is often a cast to the dtype of the last ruled call.
         """
         if next(self.rules(index), None) is not None:
             return index
