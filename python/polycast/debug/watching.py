@@ -234,7 +234,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
             causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
             found = causes or found
-        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # then gradients are not findings
+        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # then gradients do not count
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
         has_scaler = any("non_finite" in call.name or "unscale" in call.name for call in step.calls)
         for flow, is_nan_given, is_exact in found:
