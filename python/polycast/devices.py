@@ -129,7 +129,7 @@ class XLA(DeviceType):
 
 @constant
 def is_xla_in_use() -> bool:
-    """Return whether ``torch_xla``'s runtime was started. The first tensor on an XLA device starts it."""
+    """Return whether the runtime of ``torch_xla`` has started. The first tensor on an XLA device starts the runtime."""
     import torch_xla
 
     return bool(torch_xla._XLAC._xla_runtime_is_initialized())

@@ -240,8 +240,8 @@ def _check_steps(device_type: str) -> Checks:
 
 def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
     exact, _ = _train(name, torch.optim, devices.HOST, dtype, torch.float64)
-    # If polycast runs the steps of `torch.optim` on the device, we compare with `torch.optim` on the device, because
-    # its foreach steps and the for-loop of the CPU round differently.
+    # If polycast runs the steps of `torch.optim` on the device, the reference does as well, because foreach steps and
+    # the for-loop of the CPU round differently.
     place = devices.HOST if devices.facts_of(device_type).skips_by_itself else device_type
     stock, _ = _train(name, torch.optim, place, dtype, dtype)
     ours, changed = _train(name, syncfree, device_type, dtype, dtype)

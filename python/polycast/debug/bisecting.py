@@ -24,7 +24,7 @@ BUILT_IN = "built-in"
 _GOOD, _SKIP, _MOST = 0, 125, 127  # `git bisect run` reads these exit statuses in the same way
 # Note [How likely is a wrong result?]
 # If a program fails at random, a run can give a wrong answer, and the search can find the wrong rules. A result is
-# right if these answers are right: each set alone is bad, and good without any one of its rules, and the fix is good.
+# right if these answers are right: each set is bad, each set without one of its rules is good, and the fix is good.
 # The search repeats the runs of these answers, and the runs of "good" and of "bad", until each has given its answer n
 # times. Assume that runs under good rules fail with a probability p. A wrong result needs n false "bad" answers and n
 # passes of "good". Its probability is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound applies if runs
@@ -71,7 +71,7 @@ def bisect(
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which the program is bad, in one of the forms of ``good``.
         repeat: The largest number of runs for an answer. A bad run is the last run for its answer. If a share p of the
-            runs is bad, the answer is good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
+            runs is bad, the answer is good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3, repeat = 12.
         progress: A function that is called with a line of text after each run except the recorded one.
         model: The model that the program runs, directly or as copies. Each run assigns rules to modules of the model,
             as :func:`polycast.assign` does.

@@ -157,8 +157,8 @@ class GradScaler(TorchGradScaler):
 
         A sync-free step unscales and clips while it reads the gradients, so ``.grad`` may remain scaled. PyTorch's
         fused optimizers unscale by themselves unless you clip. For other optimizers ``.grad`` is first unscaled and
-        clipped in place. This also applies to a sync-free step in which your own code could see the gradients: a
-        closure, a step hook, or a ``step`` that another class or a wrapper defines.
+        clipped in place. The same happens in a sync-free step in which your own code can see the gradients: a closure,
+        a step hook, or a ``step`` that another class or a wrapper defines.
 
         Args:
             optimizer: The optimizer to step.

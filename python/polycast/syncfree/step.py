@@ -79,8 +79,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     ) -> Any:
         """Update the parameters that have gradients.
 
-        ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda: they may also write
-        the unscaled and clipped gradients, as ``torch.optim`` does with ``fused=True``.
+        ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda. These kernels may
+        write the unscaled and clipped gradients, as ``torch.optim`` does with ``fused=True``.
 
         For some groups the step of ``torch.optim`` runs: groups with tensors that are sparse, complex or on several
         devices, with subclasses that override operators (except most DTensors), or with parameters that share memory.
