@@ -32,7 +32,7 @@ _GOOD, _SKIP, _MOST = 0, 125, 127  # `git bisect run` reads these exit statuses 
 _TIMES = 3
 _CHANCE = (
     f"Each answer behind this result was found {_TIMES} times, without a difference. If the program fails at "
-    f"random, searches end with an error or, at most {0.25**_TIMES:.1%} of them, with a wrong result."
+    f"random, at most {0.25**_TIMES:.1%} of searches end with a wrong result, and the others end with an error."
 )
 
 

@@ -2,7 +2,7 @@
 
 Note [How does the search find a minimal set?]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
-is bad. Its last switch is a culprit. If this switch alone is good, it fails only together with others before it. The
+is bad. Its last switch is a culprit. If this switch alone is good, it is bad only together with others before it. The
 search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n switches
 therefore needs about k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more runs
 for the same sets; in the worst case no search needs fewer than log2(n).

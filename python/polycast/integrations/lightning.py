@@ -46,7 +46,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
 
     def __init__(self, precision: Literal["16-mixed", "bf16-mixed"], device: str, **scaler_options: Any) -> None:
         if precision == "bf16-mixed" and scaler_options:
-            raise TypeError(f"scaler_options: bf16-mixed has no scaler; remove {', '.join(scaler_options)}")
+            raise TypeError(f"scaler_options: expected none for bf16-mixed, got {', '.join(scaler_options)}; omit them")
         scaler = GradScaler(device, **scaler_options) if precision == "16-mixed" else None
         super().__init__(precision, device, scaler)
 
