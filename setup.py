@@ -1,29 +1,29 @@
 """The build of the compiled module, and the version and requirements that depend on the installed PyTorch.
 
-pyproject.toml has all other settings.
+`pyproject.toml` has all other settings.
 
-The build runs the generator first, so it always includes edits of policy.yaml.
+The build runs the generator first, so it always includes edits of `policy.yaml`.
 
 Note [Which PyTorch does a build use?]
 
 The package must be compiled against the PyTorch of the environment in which it is installed. If PyTorch were a build
-requirement, pip would download another one. pip's build isolation hides the packages of the environment but runs its
-Python, so this file adds the packages. uv and `python -m build` run another Python, so they need `--no-build-isolation`
-or `--no-isolation`.
+requirement, pip would download another PyTorch. pip's build isolation hides the environment's packages, but runs the
+environment's Python, so this file adds the packages again. uv and `python -m build` run another Python. They therefore
+need `--no-build-isolation` and `--no-isolation`, respectively.
 
-A wheel from a checkout requires the PyTorch release that its version names (0.2.0+torch2.13), so that an index can have
-a wheel for each release. The version of a wheel from a source distribution names no release. pip caches this wheel
-under the version of the source distribution, so an environment with another PyTorch may get it. There, importing
-polycast raises an error with the remedy.
+A wheel from a checkout requires the PyTorch release that its version names, as in `0.2.0+torch2.13`. So an index can
+have a wheel for each release. The version of a wheel from a source distribution names no release. pip caches such a
+wheel under the version of the source distribution, and may install it next to another PyTorch. Importing polycast then
+raises an error with the remedy.
 """
 
 import sys
 
 # pip runs this file before it checks the Python version that the package requires.
 if sys.version_info < (3, 10):  # noqa: UP036
-    sys.exit(f"polycast needs Python 3.10 or newer, and this is {sys.version.split()[0]}.")
+    sys.exit(f"Python: expected 3.10 or newer, got {sys.version.split()[0]}; use a newer one.")
 if sys.platform != "linux":
-    sys.exit(f"polycast supports Linux only, and this is {sys.platform}.")
+    sys.exit(f"platform: expected linux, got {sys.platform}; build polycast on Linux.")
 
 import hashlib
 import os
@@ -50,10 +50,10 @@ if find_spec("torch") is None:  # See Note [Which PyTorch does a build use?].
     for folder in site.getsitepackages() + ([site.getusersitepackages()] if sys.prefix == sys.base_prefix else []):
         site.addsitedir(folder)
 sys.path.insert(0, str(ROOT))
-# If the environment is not activated, the folder of its scripts, which has ninja, may not be in PATH.
+# If the environment is not activated, the folder of its scripts, which has ninja, may not be in `PATH`.
 os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{sysconfig.get_path('scripts')}"
 if int(setuptools.__version__.split(".")[0]) < 77:
-    sys.exit(f"polycast needs setuptools 77 or newer, and {setuptools.__version__} is installed. {REMEDY}")
+    sys.exit(f"setuptools: expected 77 or newer, got {setuptools.__version__}. {REMEDY}")
 try:
     import jinja2  # noqa: F401
     import torch
@@ -65,12 +65,12 @@ except ModuleNotFoundError as error:
 from codegen.__main__ import main as generate  # noqa: E402
 from codegen.versions import SUPPORTED  # noqa: E402
 
-# Each PyTorch has its own folder of objects, so the environments of the Makefile do not rebuild each other's objects.
+# Each PyTorch has its own folder of objects, so the environments of the `Makefile` do not rebuild each other's objects.
 BUILD = f"build/torch-{torch.__version__}"
 MAJOR, MINOR = torch.__version__.split(".")[:2]
 if (int(MAJOR), int(MINOR)) not in SUPPORTED:
-    sys.exit(f"polycast needs torch{SUPPORTED}, and {sys.prefix} has torch {torch.__version__}.")
-if "sdist" not in sys.argv and not (ROOT / "PKG-INFO").exists():  # only a source distribution has PKG-INFO
+    sys.exit(f"torch: expected {SUPPORTED}, got {torch.__version__} in {sys.prefix}; upgrade torch.")
+if "sdist" not in sys.argv and not (ROOT / "PKG-INFO").exists():  # only a source distribution has `PKG-INFO`
     VERSION += f"+torch{MAJOR}.{MINOR}"
     REQUIRED_TORCH = f"=={MAJOR}.{MINOR}.*"
 else:
@@ -110,10 +110,10 @@ class Copy(build_py):
 
 
 def units(folder: Path) -> list[str]:
-    """Return the files to compile: the generated ones, and three files that include all of csrc.
+    """Write three files that include all of `csrc/`, and return the files to compile: these and the generated ones.
 
-    A small file spends most of its compile time on PyTorch's headers. With three files a clean build takes 86 seconds
-    of processor time, and with each file of csrc separately 183. The slowest file is first, so that all cores are busy.
+    A small file spends most of its compile time on PyTorch's headers. A clean build takes 86 seconds of processor time
+    with three files, and 183 seconds with each file separately. The slowest file is first, so that all cores are busy.
     """
     folder.mkdir(parents=True, exist_ok=True)
     apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("multi_tensor", "bindings")}
@@ -129,7 +129,7 @@ def units(folder: Path) -> list[str]:
 
 
 def digest() -> str:
-    """Return a digest of the C++ sources. It is part of the key of torch.compile's cache."""
+    """Return a digest of the C++ sources, which is part of the keys of the on-disk caches of `torch.compile`."""
     files = sorted(path for top in (CSRC, GENERATED) for path in top.rglob("*.*"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 

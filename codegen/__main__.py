@@ -31,8 +31,8 @@ add it to a copy of policy.yaml, and pass the copy with --policy."""
 EPILOG = """\
 exit status:
   0  the files are up to date, or were written
-  1  the policy has problems, a file cannot be read or written, or --check found a difference
-  2  an option is unknown, or has a wrong value"""
+  1  the policy has problems, a package is missing, a file cannot be read or written, or --check found a difference
+  2  an option is unknown, has a wrong value, or needs another option"""
 
 
 def main(arguments: list[str] | None = None, torch: object = None) -> int:
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
         help="write to this folder, and remove its other generated files (default: generated/)",
     )
     parser.add_argument(
-        "--backend", metavar="DEVICE", help="generate the file of this backend (a device of the policy)"
+        "--backend", metavar="DEVICE", help="generate a file for this device, which has the key 'backend' in the policy"
     )
     parser.add_argument("--standalone", metavar="FILE", type=Path, help="write the backend's C++ file to this path")
     options = parser.parse_args(arguments)

@@ -13,7 +13,7 @@ OTHERS = "others"
 
 @dataclass(frozen=True)
 class Alternative:
-    """One category of an op on a device, for some releases and overloads. The category None means "unlisted"."""
+    """One category of an op on a device, for some releases and overloads. The category None means `unlisted`."""
 
     category: str | None
     node: Node
@@ -45,7 +45,7 @@ class CastReader(Reader):
                     named[known] = casts
         for name in named:
             for cast in self.exceptions_for(key, name):
-                what = f"device '{name}' has an exception for '{key.value}', but its 'cast' names the device"
+                what = f"device '{name}' has an exception for '{key.value}', but the op's 'cast' names the device"
                 self.report(cast.node, what, "remove one of them")
         others = named.get(OTHERS, [])
         # `others: unlisted` cancels `like` for every device that `cast` does not name.
@@ -66,7 +66,7 @@ class CastReader(Reader):
         return self.name(node, "category", [*(category.value for category in Category), UNLISTED])
 
     def resolve(self, key: Text, device: str | None, named: Casts) -> list[Alternative]:
-        """Return the casts that name a device, otherwise its exceptions, then the casts of its `like` or `others`."""
+        """Return a device's alternatives, otherwise its exceptions, then the alternatives of `like` or `others`."""
         if device is None or device in named:
             return named.get(device or OTHERS, [])
         return [*self.exceptions_for(key, device), *self.resolve(key, self.like[device], named)]

@@ -35,10 +35,10 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 @dataclass(frozen=True)
 class Signature:
-    """The properties of an overload's schema that restrict its categories. csrc/autocast/obstacles.cpp has copies.
+    """The properties of an overload's schema that restrict its categories. See also `csrc/autocast/obstacles.cpp`.
 
-    `variant` is FUNCTIONAL if calls can be cast, or the name of a variant that writes to its arguments, such as
-    "inplace". It is VIEW if the overload can return an argument or a view of one, and no recorded PyTorch casts the
+    `variant` is `FUNCTIONAL` if calls can be cast, or the name of a variant that writes to its arguments, such as
+    "inplace". It is `VIEW` if the overload can return an argument or a view of one, and no recorded release casts the
     overload. `tensors` is the number of tensor arguments, where a list counts as two.
     """
 
@@ -49,7 +49,7 @@ class Signature:
     ends_with_dtype: bool
 
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
-        """Return why the overload cannot have a category (None: any of them) and a remedy. Return None if it can."""
+        """Return the reason why the overload cannot have a category (None: any category), and a remedy, or None."""
         if self.variant == VIEW:  # for example, squeeze returns a view, and so can reshape
             return "can return a view of its argument, and a cast would break that aliasing", "remove the rule"
         if self.variant != FUNCTIONAL:

@@ -7,7 +7,7 @@ from .fields import Reader
 from .model import Device, Document, DocumentList, Op
 from .yaml_nodes import Node, Sequence, Text, did_you_mean
 
-# Documents call all of these categories fp32.
+# Documents call all of these categories `fp32`.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
 
 
@@ -20,7 +20,7 @@ def read_documents(reader: Reader, node: Node, devices: dict[str, Device], ops: 
             continue
         title = reader.text(fields["title"], f"the title of document '{key.value}'")
         if not isinstance(fields["lists"], Sequence):
-            what = f"lists of document '{key.value}': expected a list"
+            what = f"lists of document '{key.value}': expected a list, got none"
             reader.report(fields["lists"], what, "write it as - devices: ...")
         elif title is not None:
             document = Document(key.value, title)

@@ -35,7 +35,7 @@ class Reader:
         return value
 
     def name(self, node: Node | None, what: str, known: Iterable[str]) -> str | None:
-        """Read a known name."""
+        """Read a string that is one of the known names."""
         names = list(known)
         value = self.text(node, what)
         if node is not None and value is not None and value not in names:

@@ -21,7 +21,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Overload:
-    """One overload of an op. `dtype_overload` is the overload with a dtype argument that fp32_append_dtype calls."""
+    """One overload of an op. `dtype_overload` is the overload with a dtype argument that `fp32_append_dtype` calls."""
 
     name: str = DEFAULT
     torch: VersionRange = ALL
@@ -50,12 +50,12 @@ class Rule:
 
     @property
     def cpp_struct(self) -> str:
-        """The struct of at::_ops that calls the overload."""
+        """The struct of `at::_ops` that calls the overload."""
         return self.schema_name.replace(".", "_")
 
     @property
     def cpp_target(self) -> str | None:
-        """The struct of at::_ops that calls the overload with a dtype, if there is one."""
+        """The struct of `at::_ops` that calls `dtype_overload`, or None."""
         target = self.overload.dtype_overload
         return None if target is None else join_name(self.op, target).replace(".", "_")
 
@@ -100,7 +100,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Document:
-    """A document with op lists: its key in policy.yaml, and its title."""
+    """A document with op lists: its key in `policy.yaml`, and its title."""
 
     name: str
     title: str

@@ -19,8 +19,8 @@ def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
     """Return the policy of a file.
 
     Args:
-        path: The file.
-        name: The name of the file, for messages.
+        path: The path of the policy file.
+        name: The name of the file in messages.
         schemas: The operator schemas that the rules must fit.
 
     Raises:
@@ -134,7 +134,7 @@ class _PolicyParser(DeviceReader):
         if node is None:
             return [(renamed(key, DEFAULT), Overload())]
         if not isinstance(node, Sequence) or not node.value:
-            self.report(node, f"overloads of op '{key.value}': expected a list", "write it as [default, other]")
+            self.report(node, f"overloads of op '{key.value}': expected a list, got none", "write [default, other]")
             return []
         overloads: list[tuple[Text, Overload | None]] = []
         for item in node.value:

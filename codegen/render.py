@@ -22,7 +22,7 @@ _MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def render(policy: Policy) -> dict[str, str]:
-    """Return the text of each generated file, by its path below generated/."""
+    """Return the text of each generated file, by its path below `generated/`."""
     texts, policy = environment(), cited(policy)
 
     def text(template: str, **values: object) -> str:

@@ -23,7 +23,7 @@ _AUTOCAST_KEY = re.compile(r"^ *(Autocast\w+),", re.MULTILINE)
 
 
 class Schemas:
-    """The ATen schemas of one PyTorch release. The overload without a name is called 'default'."""
+    """The ATen schemas of one PyTorch release. The overload without a name is called "default"."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Schemas:
         dtype = BaseType(BaseTy.ScalarType)
         variant = schema.kind().name
         aliases = [argument.annotation for argument in arguments if argument.annotation is not None]
-        if variant == FUNCTIONAL and any(annotation.is_write for annotation in aliases):  # record_stream, for example
+        if variant == FUNCTIONAL and any(annotation.is_write for annotation in aliases):  # `record_stream`, for example
             variant = SchemaKind.mutable.name
         elif variant == FUNCTIONAL and aliases and join_name(op, overload) not in self._cast_by_torch:
             variant = VIEW

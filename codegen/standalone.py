@@ -1,6 +1,6 @@
 """A C++ file that registers the rules of one device, for maintainers of a backend outside of PyTorch.
 
-The file uses the macros of ATen/autocast_mode.h, and needs PyTorch only.
+The file uses the macros of `ATen/autocast_mode.h`, and needs PyTorch only.
 """
 
 import shlex
@@ -20,10 +20,10 @@ def render_standalone(policy: Policy, device: Device, path: Path, options: Itera
     PyTorch. So equal rules give equal texts in every folder and for every release.
 
     Args:
-        policy: The policy.
+        policy: The policy that has the device.
         device: The device whose rules are rendered.
-        path: The path of the file.
-        options: The options of the command that select the device.
+        path: The path that the text is written to.
+        options: The options of the command that select the policy and the device; by default only the device.
     """
     rules = [rule for op in cited(policy).ops for rule in op.rules if rule.device == device.name]
     cases = [rule for rule in rules if rule.category is not Category.STOCK]

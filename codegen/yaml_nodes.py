@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import yaml
 
-# The Python loader, yaml.SafeLoader, needs most of a second to read policy.yaml.
+# The Python loader, `yaml.SafeLoader`, needs most of a second to read `policy.yaml`.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEPTH = 16
 
@@ -75,8 +75,8 @@ def load(path: Path, name: str) -> Node:
     """Return the root node of a file.
 
     Args:
-        path: The file.
-        name: The name of the file, for messages.
+        path: The path of the YAML file.
+        name: The name of the file in messages.
 
     Raises:
         PolicyError: If the file cannot be read, is empty or not valid YAML, or has keys or nesting that is not allowed.
@@ -123,7 +123,7 @@ def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a remedy for an unknown name: the closest known name, all known names if they are few, or a hint."""
+    """Return a remedy for an unknown name: the closest known name, up to 20 known names, or a hint."""
     names = {other.lower(): other for other in sorted(known)}
     if near := get_close_matches(name.lower(), names, n=1):
         return f"did you mean '{names[near[0]]}'?"

@@ -1,4 +1,4 @@
-"""The command line: `python -m polycast` and the console script `polycast`."""
+"""The command line: ``python -m polycast`` and the console script ``polycast``."""
 
 import signal
 import sys

@@ -1,6 +1,6 @@
 """The operators of polycast, which the optimizers and the scaler call.
 
-csrc/op_library.cpp defines the operators. Importing this module registers their kernels for XLA.
+``csrc/op_library.cpp`` defines the operators. Importing this module registers their kernels for XLA.
 """
 
 import torch

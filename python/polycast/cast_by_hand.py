@@ -17,7 +17,7 @@ NARROW = [
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < 2
 ]
 _SETS_DTYPE = ("fp32_set_opt_dtype", "fp32_append_dtype")
-Result = list[Tensor] | str  # a call returns tensors, or raises an error with this message
+Result = list[Tensor] | str  # a call returned these tensors, or raised an error whose first line this is
 
 
 def first_line(error: Exception) -> str:
@@ -26,7 +26,7 @@ def first_line(error: Exception) -> str:
 
 
 def outcome(call: Callable[[], Any]) -> Result:
-    """Return the tensors that a call returns, on the CPU, or the first line of the message of its RuntimeError."""
+    """Run a call without grad. Return copies of its tensors on the CPU, or the first line of its RuntimeError."""
     try:
         with torch.no_grad():
             return [tensor.cpu() for tensor in flatten(call())]
@@ -79,5 +79,5 @@ def tensors(sample: Arguments) -> list[Tensor]:
 
 
 def replaced(sample: Arguments, change: Callable[[Tensor], Tensor]) -> Arguments:
-    """Return the arguments with `change` applied to each tensor, in the order of `tensors`."""
+    """Return the arguments with ``change`` applied to each tensor, in the order of ``tensors``."""
     return Arguments(*tree_map_only(Tensor, change, (tuple(sample.args), dict(sample.kwargs))))

@@ -7,7 +7,7 @@ the outermost region ends. A weight that changes is cast again. Casts that you :
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
     >>> kept = polycast.cast_cache.keep(layer)
     >>> for _ in range(3):
-    ...     with polycast.autocast("cpu"):  # the first region casts the weight and the bias, the others reuse the casts
+    ...     with polycast.autocast("cpu"):  # only the first region casts the weight and the bias
     ...         y = layer(torch.ones(1, 4, dtype=torch.bfloat16))
     >>> polycast.cast_cache.release(layer)
 """
@@ -73,8 +73,8 @@ def keep(module: nn.Module) -> Handle:
     Raises:
         ValueError: If FSDP manages the module or a part of it, or if none of its floating-point tensors can be kept.
             These cannot: subclasses such as DTensor, non-strided, inference and dual tensors, views, results of ops,
-            and outputs of CUDA graphs. If some of them can be kept, the call ignores the others, and a warning lists up
-            to eight of those.
+            and outputs of CUDA graphs. If some tensors can be kept, the call ignores the others, and a warning lists up
+            to eight of the ignored tensors.
         TypeError: If the argument is not a module.
 
     Example:
@@ -198,6 +198,6 @@ def follow_steps(module: ModuleType, undo: Undo) -> None:
 # This maps the addresses of tensors with kept casts to weak references, whose callbacks free a deleted tensor's casts.
 _kept: dict[int, weakref.ref[Tensor]] = {}
 for _kind in devices.device_types():
-    # The module of a device type that can record work as a graph, such as torch.cuda, has this function.
+    # The module of a device type that can record work as a graph, such as `torch.cuda`, has this function.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
         _extension.set_recording_probe(_kind, _probe)

@@ -1,6 +1,6 @@
-"""The differences between devices. Only this file, the folder xla/ and ``policy.yaml`` distinguish devices by name.
+"""The differences between devices. Only this file, ``xla/`` and ``policy.yaml`` distinguish devices by name.
 
-A *device*, such as "cuda" or "xla_gpu", has rules in policy.yaml. A *device type* is PyTorch's ``tensor.device.type``.
+A *device*, such as "cuda" or "xla_gpu", has rules in ``policy.yaml``. A *device type* is a ``tensor.device.type``.
 """
 
 import os
@@ -16,14 +16,14 @@ from polycast.torch_internals import constant, privateuse1_name, registrations_f
 
 HOST, XLA_TYPE = "cpu", "xla"
 SHAPES_ONLY = "meta"  # this device type has no autocast state
-PRIVATEUSE1 = "privateuse1"  # out-of-tree backends that policy.yaml does not list have the rules of this device
+PRIVATEUSE1 = "privateuse1"  # out-of-tree backends that `policy.yaml` does not list have the rules of this device
 # These devices are out-of-tree backends with the key of PrivateUse1. A process can load only one of them.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 _TYPES = {name: device.dispatch_key.removeprefix("Autocast").lower() for name, device in DEVICES.items()}
 # Each key is a package. After its import, the kernels of the device type are installed.
 _XLA_PACKAGE = "torch_xla"
 LATE = {_XLA_PACKAGE: XLA_TYPE}
-# These modules have a class CheckpointFunction, which reruns a forward in backward.
+# These modules have a class `CheckpointFunction`, which reruns a forward in backward.
 CHECKPOINTS = ("torch.utils.checkpoint", "torch_xla.utils.checkpoint")
 
 
@@ -31,7 +31,7 @@ class DeviceType:
     """A device type of PyTorch, such as "xpu". Subclasses are for types with other properties."""
 
     # Whether steps are skipped without a sync, by our kernels or PyTorch's fused ones. In torch 2.9 the fused kernels
-    # of MPS ignore found_inf and grad_scale, and the kernels of XPU compute in float64, which some XPUs lack.
+    # of MPS ignore `found_inf` and `grad_scale`, and the kernels of XPU compute in float64, which some XPUs lack.
     skips_by_itself = False
     has_float64 = False  # True means that all devices of this type have float64
     # Whether the backend is outside of PyTorch's repository. Its kernels are overridden only on request, after the
@@ -78,7 +78,7 @@ class OutOfTree(DeviceType):
 
 
 class PrivateUse1(OutOfTree):
-    """The out-of-tree backend that this process registered for PrivateUse1. policy.yaml may list the backend's name."""
+    """The out-of-tree backend that this process registered for PrivateUse1. ``policy.yaml`` may list its name."""
 
     @property
     def rules(self) -> str:
@@ -100,7 +100,7 @@ class XLA(DeviceType):
             return "xla"
         from torch_xla import runtime
 
-        # All other types of hardware, such as TPU, NEURON and CPU, have the rules of xla.
+        # All other types of hardware, such as TPU, NEURON and CPU, have the rules of `xla`.
         return "xla_gpu" if runtime.device_type() in ("CUDA", "ROCM", "GPU") else "xla"
 
     @property
@@ -112,7 +112,7 @@ class XLA(DeviceType):
             raise RuntimeError(f"device_type: 'xla' needs {_XLA_PACKAGE}; import {_XLA_PACKAGE} first")
 
     def overrides(self) -> list[str]:
-        # torch_xla 2.9 follows only the variables for bfloat16.
+        # `torch_xla` 2.9 follows only the variables for bfloat16.
         names = ("XLA_USE_BF16", "XLA_DOWNCAST_BF16", "XLA_USE_F16")
         return [
             f"{name} is set: a torch_xla that follows it runs every floating-point operation in "
@@ -129,7 +129,7 @@ class XLA(DeviceType):
 
 @constant
 def is_xla_in_use() -> bool:
-    """Return whether ``torch_xla``'s runtime was started. The first tensor on an XLA device starts it."""
+    """Return whether the runtime of ``torch_xla`` has started. The first tensor on an XLA device starts the runtime."""
     import torch_xla
 
     return bool(torch_xla._XLAC._xla_runtime_is_initialized())
@@ -194,15 +194,15 @@ def current() -> str:
 def own_kernels(device_type: str) -> list[str]:
     """Return a list with the reason why polycast does not replace a backend's own autocast kernels, or an empty list.
 
-    It is empty if policy.yaml lists the backend or the backend has none. Call this only while ours are not installed.
+    The list is empty for a listed backend, and without such kernels. Call this only while ours are not installed.
     """
     if device_of(device_type) != PRIVATEUSE1 or not any(
         name.startswith("aten::") for name in registrations_for(DEVICES[PRIVATEUSE1].dispatch_key)
     ):
         return []
     return [
-        f"{device_type} has autocast kernels of its own, and policy.yaml has no rules for it, so its regions run its "
-        f"own; to override them, call polycast.install('{device_type}', like='{DEVICES_LIKE[PRIVATEUSE1]}')"
+        f"{device_type} has autocast kernels of its own, and policy.yaml has no rules for it, so its regions run these "
+        f"kernels; to override them, call polycast.install('{device_type}', like='{DEVICES_LIKE[PRIVATEUSE1]}')"
     ]
 
 

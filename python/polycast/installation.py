@@ -14,7 +14,7 @@ While polycast's kernels are installed for any device, these parts differ from s
 - ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards on the active policies.
 - ``torch._dynamo.output_graph.OutputGraph.call_user_compiler``: backward compiles without autocast under a policy.
 - ``torch.compiler.config.cache_key_tag``: the keys of on-disk caches contain the policy and the kernels.
-- ``sys.meta_path``: a finder waits for the import of torch_xla, and of modules above that are not imported yet.
+- ``sys.meta_path``: a finder waits for the import of ``torch_xla``, and of modules above that are not imported yet.
 
 Compiled code contains the casts that it was compiled with, so it does not run again after a change of the kernels.
 
@@ -97,7 +97,7 @@ def _mark_caches(config: Any, undo: Undo) -> None:
         config.cache_key_tag = _Tag(f"{own} {ours}".lstrip())
 
 
-# Each function changes a module of PyTorch or torch_xla, after it has added a function that undoes the change.
+# Each function changes a module of PyTorch or `torch_xla`, after it has added a function that undoes the change.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
@@ -154,9 +154,9 @@ def install(*device_types: str | torch.device, like: str | None = None) -> Handl
         device_types: Types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that ``torch_xla``
             runs on. For an out-of-tree backend, pass the name that it registered. The default is every device that
             PyTorch itself supports, and XLA once ``torch_xla`` is imported.
-        like: "cuda" overrides the autocast kernels that an out-of-tree backend has registered, if policy.yaml does not
-            list the backend. By default such kernels are not replaced, and a warning is issued. An unlisted backend
-            without autocast kernels gets the rules of cuda even without ``like``.
+        like: "cuda" overrides the autocast kernels of an out-of-tree backend that ``policy.yaml`` does not list. By
+            default such kernels are not replaced, and a warning is issued. An unlisted backend without autocast kernels
+            gets the rules of cuda even without ``like``.
 
     Returns:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the kernels that were installed before.

@@ -16,7 +16,7 @@ from polycast.torch_internals import FakeTensor
 
 
 class Make:
-    """A maker of sample tensors on `device`. The seed is fixed, so equal sequences of calls make equal values.
+    """A maker of sample tensors on ``device``. The seed is fixed, so equal sequences of calls make equal values.
 
     Its floating-point tensors have the given dtypes alternately; the default is float32. Values are drawn in float32 on
     the CPU, then cast and moved. They differ between dtypes by one rounding, and are the same on all devices.
@@ -28,7 +28,7 @@ class Make:
         self._generator = torch.Generator().manual_seed(0)
 
     def __call__(self, *shape: int) -> Tensor:
-        """Return a floating-point tensor with values between 0 and 1, which log, acos, erfinv and losses accept.
+        """Return a floating-point tensor with values between 0 and 1, which ops such as ``log`` and ``acos`` accept.
 
         A square matrix is also symmetric and positive definite, with distinct eigenvalues.
         """
@@ -38,11 +38,11 @@ class Make:
         return self._place(value.to(next(self._dtypes)))
 
     def index(self, high: int, *shape: int, low: int = 0) -> Tensor:
-        """Return an int64 tensor with the values from `low` up to, not including, `high`, repeated as needed."""
+        """Return an int64 tensor with the values from ``low`` up to, not including, ``high``, repeated as needed."""
         return self._place(torch.arange(torch.Size(shape).numel()).reshape(shape) % (high - low) + low)
 
     def _place(self, value: Tensor) -> Tensor:
-        if isinstance(value, FakeTensor):  # value.to requires a driver of the device, and there may be none
+        if isinstance(value, FakeTensor):  # `value.to` requires a driver of the device, and there may be none
             return torch.empty_like(value, device=self._device)
         return value.to(self._device)
 
@@ -55,12 +55,12 @@ class Arguments(NamedTuple):
 
 
 def index(high: int, *shape: int, low: int = 0) -> Callable[[Make], Tensor]:
-    """Return a function that makes an index."""
+    """Return a function that calls ``Make.index`` with these arguments."""
     return lambda make: make.index(high, *shape, low=low)
 
 
 _CONVOLUTION: tuple[object, ...] = ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1)
-# These are the positional arguments of ops for which _DEFAULTS do not fit, or would omit an optional tensor. A key
+# These are the positional arguments of ops for which `_DEFAULTS` do not fit, or would omit an optional tensor. A key
 # lists overloads: "name" is the default overload, and "name.overload" is another. Within the arguments a tuple is
 # the shape of a floating-point tensor, and a function makes a tensor.
 SAMPLES: dict[str, tuple[object, ...]] = {
@@ -156,8 +156,8 @@ SAMPLES: dict[str, tuple[object, ...]] = {
 }
 SAMPLES = {key: sample for keys, sample in SAMPLES.items() for key in keys.split()}
 
-# Overloads that SAMPLES does not list get these: _DEFAULTS for required arguments, by type, and _NAMED_DEFAULTS for
-# any argument, by name. Other arguments have the defaults of the op's schema.
+# Overloads that `SAMPLES` does not list get these: `_DEFAULTS` for required arguments, by type, and `_NAMED_DEFAULTS`
+# for any argument, by name. Other arguments have the defaults of the op's schema.
 _MATRIX = (4, 4)
 _DEFAULTS: dict[str, object] = {
     "Tensor": _MATRIX,

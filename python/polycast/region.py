@@ -45,8 +45,8 @@ def autocast(
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. The default is the
             current accelerator of ``torch.accelerator``, otherwise XLA if it is in use, otherwise the CPU.
         dtype: The lower precision: a dtype that the policy lists for the device, or its name ("bf16"). The default is
-            the dtype of the enclosing region or of ``torch.set_autocast_dtype`` if the policy lists this dtype,
-            otherwise the first dtype that the policy lists.
+            the dtype of the enclosing region or of ``torch.set_autocast_dtype``. If the policy does not list this
+            dtype, the default is the first dtype that the policy lists.
         enabled: Whether autocast is enabled in the region.
         cache_enabled: Whether casts of weights are reused inside the region. The default is the setting around it.
         policy: Rules of the region, in any form that :class:`polycast.Policy` accepts. They override rules of outer
@@ -64,8 +64,8 @@ def autocast(
         RuntimeError: If an enabled region is for XLA and ``torch_xla`` is not imported, or if no device is given, no
             accelerator is found, and ``torch_xla`` is imported but not in use.
 
-    polycast warns once for each reason why an enabled region cannot follow the policy: the device's kernels are not
-    installed, no such device is available, or a variable such as ``XLA_USE_BF16`` overrides the policy.
+    An enabled region that cannot follow the policy issues a warning, once for each reason. The reasons are: kernels
+    that are not installed, no such device, and variables such as ``XLA_USE_BF16`` that override the policy.
 
     Example:
         >>> import torch, polycast
@@ -90,7 +90,7 @@ def autocast(
         if policy is not None:
             digest = policy.digest if isinstance(policy, Policy) else _digest_of(policy)
             return CompiledRegion(device_type, dtype, enabled, cache_enabled, digest)  # type: ignore[return-value]
-        # torch.compile can trace a call of PyTorch's class, and a Region only if it was made outside of compiled code.
+        # `torch.compile` can trace a call of PyTorch's class, and a `Region` only if compiled code does not make it.
         return StockAutocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     region = Region(device_type, dtype, enabled, cache_enabled, policy)
     if region._enabled:
@@ -142,7 +142,7 @@ def _lower_precision(
 
 @cache
 def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: ARG001
-    """Return the reasons why a region cannot follow the policy. The cached result is valid until `changes` rises."""
+    """Return the reasons why a region cannot follow the policy. The cached result is valid until ``changes`` rises."""
     facts = devices.facts_of(device_type)
     doubts = facts.overrides()
     if device not in installation.installed():

@@ -4,8 +4,8 @@ Most comments state the use of a name, and the effect of its absence. Every supp
 name unless the comment lists releases. A function looks up each name whose module ``import torch`` does not import.
 
 Other files use private attributes of PyTorch's objects, such as ``_cdata`` of a tensor, ``_schema`` of an operator, and
-the members of ``torch.amp.GradScaler`` that ours overrides. The private names of torch_xla are in ``polycast.devices``
-and ``polycast.xla``.
+the members of ``torch.amp.GradScaler`` that our scaler overrides. The private names of ``torch_xla`` are in
+``polycast.devices`` and ``polycast.xla``.
 """
 
 import sys
@@ -26,9 +26,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 __all__ = [
-    "CustomOpDef",  # Policies accept an op of torch.library.custom_op. Otherwise users would write its name.
+    "CustomOpDef",  # Policies accept an op of `torch.library.custom_op`. Otherwise users would write its name.
     "FakeTensor",  # The debug tools omit calls on fake tensors, and samples can be fake tensors.
-    "OpOverload",  # Policies accept an op from torch.ops, and the debug tools distinguish it from a higher-order op.
+    "OpOverload",  # Policies accept an op from `torch.ops`, and the debug tools distinguish it from a higher-order op.
     "OpOverloadPacket",
     "OptState",  # PyTorch's GradScaler checks these stages of an optimizer between two updates.
     "TorchDispatchMode",  # A mode of compare intercepts the ops that draw random numbers.
@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., object])
 # This returns the names that are suggested for misspelled ops. Without it, only public names would be suggested.
 all_op_names = torch._C._dispatch_get_all_op_names
 
-# This returns the name of the process's out-of-tree backend, without which its device in policy.yaml is unknown.
+# This returns the name of the process's out-of-tree backend, without which its device in `policy.yaml` is unknown.
 privateuse1_name = torch._C._get_privateuse1_backend_name
 # This returns the ops with a kernel on a dispatch key. Without it, we could override an out-of-tree backend's kernels.
 registrations_for = torch._C._dispatch_get_registrations_for_dispatch_key
@@ -56,7 +56,7 @@ keys_of = torch._C._dispatch_keys  # The keys of a tensor distinguish wrapped te
 # On XLA, functionalization wraps tensors. The operators write to the tensors inside, and wrap their results.
 is_functional_tensor, to_functional_tensor = torch._is_functional_tensor, torch._to_functional_tensor
 
-# These multi-tensor kernels step and check gradients on accelerators. Without them, the step of torch.optim would run.
+# These multi-tensor kernels step and check gradients on accelerators. Otherwise the step of `torch.optim` would run.
 fused_adam_, fused_adamw_, fused_sgd_ = torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_
 foreach_add_, foreach_sub_, foreach_mul_ = torch._foreach_add_, torch._foreach_sub_, torch._foreach_mul_
 foreach_div, foreach_copy_, foreach_norm = torch._foreach_div, torch._foreach_copy_, torch._foreach_norm
@@ -67,7 +67,7 @@ neg_view = torch._neg_view  # This undoes the negation of a gradient that is a n
 # The program's modes would otherwise intercept the calls that watch repeats, and some modes change arguments.
 without_dispatch_modes = _disable_current_modes
 
-# torch.amp calls the first two when a region begins and ends under torch.export. Its scaler's update() calls the third.
+# `torch.amp` calls the first two for regions under `torch.export`, and the third in the `update` of its scaler.
 enter_autocast, exit_autocast = _enter_autocast, _exit_autocast
 fresh_optimizer_state = _refresh_per_optimizer_state
 # These are the hooks of all optimizers. Ours frees casts after a step. Others can see the gradients within a step.
@@ -88,7 +88,7 @@ def function_modes() -> list[Any]:
 
 
 def is_only_traced() -> bool:
-    """Return whether ops of this thread are recorded without values: by fake tensors, make_fx or functionalization."""
+    """Return whether fake tensors, ``make_fx`` or functionalization record the ops of this thread without values."""
     modes, get = torch._C._TorchDispatchModeKey, torch._C._get_dispatch_mode
     return any(get(key) is not None for key in (modes.FAKE, modes.PROXY, modes.FUNCTIONAL))
 
@@ -110,7 +110,7 @@ def is_fx_tracing() -> bool:
 
 # Note [Which functions does torch.compile trace?]
 # Dynamo compiles every function that it can. It must not compile a function that only enters or only leaves a scope,
-# or trace into our fused steps. The public decorators, torch.compiler.disable and assume_constant_result, wrap the
+# or trace into our fused steps. The public decorators, `torch.compiler.disable` and `assume_constant_result`, wrap the
 # function or import dynamo. The functions below set the marks of these decorators, and do neither.
 
 

@@ -26,7 +26,7 @@ from polycast.policy.rules import BUILT_IN, Rule
 from polycast.scope import process
 
 PASSED, FAILED, UNCHECKED = "passed", "failed", "not checked"
-_ALLOWED = 1.05  # our mean error may be this many times torch.optim's
+_ALLOWED = 1.05  # our mean error may be this many times the error of `torch.optim`
 DESCRIPTIONS = {
     "rules": "each op returns the bits that it returns if its inputs are cast by hand",
     "steps": f"a skipped step changes nothing; the mean absolute error of the parameters against float64 is at most "
@@ -34,7 +34,7 @@ DESCRIPTIONS = {
 }
 # One parameter has many elements, so that rounding changes the mean error only a little.
 _SHAPES = ((), (3, 5), (0, 2), (40, 250))
-# Of _STEPS steps, the steps from _CLIPPED on clip the gradients to the norm _MAX_NORM.
+# Of `_STEPS` steps, the steps from `_CLIPPED` on clip the gradients to the norm `_MAX_NORM`.
 _STEPS, _CLIPPED, _MAX_NORM = 24, 12, 30.0
 # In each skipped step, the gradient with this index has this value as its last element.
 _SKIPPED = {1: (1, math.nan), 6: (-1, math.inf), 9: (0, -math.inf)}
@@ -186,7 +186,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
         return UNCHECKED, f"it {WITHOUT_SAMPLE.get(rule.name, 'is not in the installed PyTorch')}"
     if rule.category == "stock":
         return UNCHECKED, "PyTorch's own kernel is used"
-    # The category fp32_append_dtype calls another overload of the op.
+    # The category `fp32_append_dtype` calls another overload of the op.
     below = getattr(torch.ops.aten, rule.op) if rule.category == "fp32_append_dtype" else operator
     is_banned, f32 = rule.category == "banned", torch.float32
     problems, reasons, has_equal = list[str](), list[str](), False
@@ -213,7 +213,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
 def _result(
     operator: Any, rule: Rule, device_type: str, given: Sequence[torch.dtype], lower: torch.dtype | None = None
 ) -> Result:
-    """Return the result of a call. If `lower` is given, the inputs are cast by hand as the rule states."""
+    """Return the result of a call. If ``lower`` is given, the inputs are cast by hand as the rule states."""
 
     def call() -> Any:  # the call raises if the device does not support the tensors
         sample = arguments(rule.name, Make(device_type, *given))
@@ -240,8 +240,8 @@ def _check_steps(device_type: str) -> Checks:
 
 def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
     exact, _ = _train(name, torch.optim, devices.HOST, dtype, torch.float64)
-    # If polycast runs the steps of torch.optim on the device, torch.optim runs there as well, because its foreach steps
-    # and the for-loop of the CPU round differently.
+    # If polycast runs the steps of `torch.optim` on the device, the reference does as well, because foreach steps and
+    # the for-loop of the CPU round differently.
     place = devices.HOST if devices.facts_of(device_type).skips_by_itself else device_type
     stock, _ = _train(name, torch.optim, place, dtype, dtype)
     ours, changed = _train(name, syncfree, device_type, dtype, dtype)
@@ -254,7 +254,7 @@ def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
 
 
 def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: torch.dtype) -> tuple[Tensor, int]:
-    """Train in `dtype` from values that were rounded to `given`. The optimizers of torch.optim train without a scaler.
+    """Train in ``dtype`` from values that were rounded to ``given``. Only polycast's optimizers use a scaler.
 
     Returns:
         The parameters, and the number of tensors that were changed by skipped steps.

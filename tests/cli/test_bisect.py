@@ -59,7 +59,7 @@ def test_it_prints_a_table_and_writes_a_policy_under_which_the_command_is_good(
         'The fix, under which the last run was good: polycast.use({"linear": "fp32"})',
         f"{runs} runs for 4 rules that differ.",
         "Each answer behind this result was found 3 times, without a difference. If the program fails at "
-        "random, searches end with an error or, at most 1.6% of them, with a wrong result.",
+        "random, at most 1.6% of searches end with a wrong result, and the others end with an error.",
         "The rules are in polycast-bisect.yaml: "
         f"POLYCAST_POLICY=polycast-bisect.yaml {shlex.quote(sys.executable)} program.py",
         "In Python this finds the modules: polycast.debug.bisect(check, good='polycast-bisect.yaml', bad='built-in', "

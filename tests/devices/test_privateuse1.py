@@ -157,7 +157,7 @@ except ValueError as error:
     print(error)
 """
 STAY = f"""\
-{NAME} has autocast kernels of its own, and policy.yaml has no rules for it, so its regions run its own; \
+{NAME} has autocast kernels of its own, and policy.yaml has no rules for it, so its regions run these kernels; \
 to override them, call polycast.install('{NAME}', like='cuda')"""
 LEFT_ALONE = f"""\
 {STAY}

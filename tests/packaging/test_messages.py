@@ -17,15 +17,13 @@ REMEDY = (
 TOOLS = "polycast is compiled by a C++17 compiler and ninja, and"
 # The code that runs before setup.py, and the message of setup.py.
 BUILDS = {
-    "sys.version_info, sys.version = (3, 9), '3.9.18'": "polycast needs Python 3.10 or newer, and this is 3.9.18.",
-    "sys.platform = 'darwin'": "polycast supports Linux only, and this is darwin.",
-    "import setuptools; setuptools.__version__ = '65.5.0'": (
-        f"polycast needs setuptools 77 or newer, and 65.5.0 is installed. {REMEDY}"
-    ),
+    "sys.version_info, sys.version = (3, 9), '3.9.18'": "Python: expected 3.10 or newer, got 3.9.18; use a newer one.",
+    "sys.platform = 'darwin'": "platform: expected linux, got darwin; build polycast on Linux.",
+    "import setuptools; setuptools.__version__ = '65.5.0'": f"setuptools: expected 77 or newer, got 65.5.0. {REMEDY}",
     "sys.modules['torch'] = None": (
         f"polycast is compiled against the installed torch, and {sys.prefix} has no 'torch'. {REMEDY}"
     ),
-    "import torch; torch.__version__ = '2.8.0'": f"polycast needs torch>=2.9, and {sys.prefix} has torch 2.8.0.",
+    "import torch; torch.__version__ = '2.8.0'": f"torch: expected >=2.9, got 2.8.0 in {sys.prefix}; upgrade torch.",
     "import os; os.environ['CXX'] = 'no_such -O1'": f"{TOOLS} 'no_such' is not found: install g++, or set CXX.",
     "import shutil; shutil.which = lambda name: None if name == 'ninja' else name": (
         f"{TOOLS} 'ninja' is not found: pip install ninja."

@@ -1,1 +1,1 @@
-"""The command line, `polycast` or `python -m polycast`."""
+"""The command line, ``polycast`` or ``python -m polycast``."""

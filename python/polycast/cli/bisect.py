@@ -1,4 +1,4 @@
-"""The command `polycast bisect`, which finds the rules that make a command bad."""
+"""The command ``polycast bisect``, which finds the rules that make a command bad."""
 
 import shlex
 import subprocess
@@ -13,22 +13,22 @@ from polycast.debug.candidate_policies import Candidate
 from polycast.scope.process import ENVIRONMENT_POLICY
 
 _ENDING = """
-COMMAND must import polycast. It runs repeatedly under mixes of the GOOD and BAD policies. Its exit status has the
-meaning that it has for git bisect run:
+COMMAND must import polycast. It runs repeatedly under mixes of the GOOD and BAD policies. The search reads its exit
+status as git bisect run does:
   0          good
+  1 to 127   bad, except for 125
   125        cannot be tested
-  1 to 127   bad
   above 127  ends the search, as does a signal that kills the command; to count both as bad: sh -c 'COMMAND || exit 1'
 
 With --repeat N, rules are bad if any of N runs is bad. If the command fails in a share p of its runs, bad rules count
 as good with a probability of (1 - p) ** N: 0.8 % for p = 1/3 and N = 12.
 
-The search finds ops. The last line of its output is the call of polycast.debug.bisect that finds the module as well.
+The search finds ops. The last line of its output is the call of polycast.debug.bisect that finds modules as well.
 
 Exit status:
   0    the rules in FILE make the command good
   1    the last run shows that they do not
-  2    there is nothing to search for, or the command fails at random
+  2    the arguments are wrong, there is nothing to search for, or the command is killed or fails at random
   130  interrupted by Ctrl-C"""
 
 
@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
 
 
 def _run(command: list[str], candidate: Candidate) -> Run:
-    """Run the command under a candidate, with an empty standard input, and return its status and last lines."""
+    """Run the command under a candidate policy, with an empty standard input, and return its status and last lines."""
     start = time.perf_counter()
     with followed(candidate, None), TemporaryFile() as output:
         status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False).returncode

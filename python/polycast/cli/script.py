@@ -1,4 +1,4 @@
-"""The command `polycast trace`, which runs a script or module under a trace."""
+"""The command ``polycast trace``, which runs a script or module under a trace."""
 
 import runpy
 import signal
@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--lines", action="store_true", help="print each call of an op with a rule, and the program's line"
     )
     parser.add_argument("--limit", type=int, default=1_000_000, help="record up to LIMIT calls (default: %(default)s)")
-    parser.add_argument("-m", dest="module", action="store_true", help="run a module: the script is its name")
+    parser.add_argument("-m", dest="module", action="store_true", help="run the module whose name is script")
     parser.add_argument("script", help="run this script with the arguments after it; the table goes to stderr")
     parser.add_argument("arguments", nargs=REMAINDER, help=SUPPRESS).required = False
 
@@ -64,7 +64,7 @@ def _is_module(name: str) -> bool:
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames of polycast, runpy and imports that precede the script."""
+    """Return a traceback without the frames of this file, ``runpy`` and frozen imports that precede the script."""
     while trace is not None and (
         trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__)
         or trace.tb_frame.f_code.co_filename.startswith("<frozen ")

@@ -21,10 +21,10 @@ from polycast.scope.assignment import assign
 from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
-_GOOD, _SKIP, _MOST = 0, 125, 127  # these exit statuses have the meaning that they have for `git bisect run`
+_GOOD, _SKIP, _MOST = 0, 125, 127  # `git bisect run` reads these exit statuses in the same way
 # Note [How likely is a wrong result?]
 # If a program fails at random, a run can give a wrong answer, and the search can find the wrong rules. A result is
-# right if a few answers are right: each set alone is bad, and good without any one of its rules, and the fix is good.
+# right if these answers are right: each set is bad, each set without one of its rules is good, and the fix is good.
 # The search repeats the runs of these answers, and the runs of "good" and of "bad", until each has given its answer n
 # times. Assume that runs under good rules fail with a probability p. A wrong result needs n false "bad" answers and n
 # passes of "good". Its probability is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound applies if runs
@@ -32,7 +32,7 @@ _GOOD, _SKIP, _MOST = 0, 125, 127  # these exit statuses have the meaning that t
 _TIMES = 3
 _CHANCE = (
     f"Each answer behind this result was found {_TIMES} times, without a difference. If the program fails at "
-    f"random, searches end with an error or, at most {0.25**_TIMES:.1%} of them, with a wrong result."
+    f"random, at most {0.25**_TIMES:.1%} of searches end with a wrong result, and the others end with an error."
 )
 
 
@@ -58,9 +58,9 @@ def bisect(
     """Find minimal sets of rules that make a program bad, and a fix.
 
     The program runs under mixes of a good and a bad policy. Each op, or with a model each op in each module, has its
-    rule from one of the two. If only the rules of a set are as in `bad`, the program is bad. The set is minimal: if any
-    one of these rules is as in `good` as well, the program is good. The search ends when the program is good with the
-    rules of all sets as in `good` and all others as in `bad`. The fix omits rules as long as the program stays good.
+    rule from one of the two. If only the rules of a set are as in ``bad``, the program is bad. The set is minimal: if
+    any one of these rules is as in ``good``, the program is good. The search ends when the program is good with the
+    rules of all sets as in ``good`` and all others as in ``bad``. The fix has only the rules that a good run needs.
 
     The first run is recorded, and the search begins with the recorded ops and modules. Each answer on which the result
     depends is found at least three times. Child processes that import polycast use the same process-wide policy.
@@ -69,9 +69,9 @@ def bisect(
         check: A function that runs the program, and returns whether the program is good, as a true or a false value. An
             exception counts as bad. Each call must do the same, so seed random numbers and create trained models in it.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
-        bad: A policy under which the program is bad, in one of the forms of `good`.
-        repeat: The largest number of runs for an answer. The first bad run is the last one. Rules under which a share p
-            of the runs is bad count as good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3 and 12 runs.
+        bad: A policy under which the program is bad, in one of the forms of ``good``.
+        repeat: The largest number of runs for an answer. A bad run is the last run for its answer. If a share p of the
+            runs is bad, the answer is good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3, repeat = 12.
         progress: A function that is called with a line of text after each run except the recorded one.
         model: The model that the program runs, directly or as copies. Each run assigns rules to modules of the model,
             as :func:`polycast.assign` does.
@@ -80,9 +80,9 @@ def bisect(
         The rules, a fix, and the number of runs. The result prints as a table.
 
     Raises:
-        ValueError: If `repeat` is below 1, if a policy has problems, if both policies are equal, if the program is bad
-            under `good` or good under `bad`, or if two answers for the same rules differ.
-        TypeError: If `check` returns None, or if a policy has another type.
+        ValueError: If ``repeat`` is not an integer of at least 1, if a policy has problems, if both policies are equal,
+            if the program is bad under ``good`` or good under ``bad``, or if two answers for the same rules differ.
+        TypeError: If ``check`` returns None, or if a policy or the model has another type.
 
     Example:
         >>> import torch, polycast
@@ -143,11 +143,11 @@ class Search:
 
     Args:
         run: A function that runs the program under a candidate.
-        good, bad, repeat, progress, model: The arguments of `bisect`.
+        good, bad, repeat, progress, model: The arguments of ``bisect``.
         calls: A function that returns the calls of a run under a candidate. None if no run is recorded.
 
     Raises:
-        ValueError: If `repeat` is not an integer of at least 1, if a policy has problems, or if both are equal.
+        ValueError: If ``repeat`` is not an integer of at least 1, if a policy has problems, or if both are equal.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Search:
         """Search for the culprits and a fix, and return them with the result of the last run.
 
         Raises:
-            ValueError: If the program is not good under "good" or not bad under "bad", or if `_try` raises it.
+            ValueError: If the program is not good under "good" or not bad under "bad", or if ``_try`` raises it.
         """
         seen = [] if self._calls is None else self._calls(Candidate(self._bad, {}))
         self._runs += self._calls is not None
@@ -258,7 +258,7 @@ class Search:
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
         """Return whether the program is bad under a candidate (None if it cannot be tested), and the last run.
 
-        The program runs until the candidate has `times` answers, including the answers of earlier calls.
+        The program runs until the candidate has ``times`` answers, including the answers of earlier calls.
 
         Raises:
             ValueError: If the status of a run is above 127, or if two answers for the candidate differ.
@@ -274,7 +274,7 @@ class Search:
         return answers[-1]
 
     def _answer(self, candidate: Candidate, what: str) -> tuple[bool | None, Run]:
-        """Run the program up to `repeat` times, until a run is not good, and return the answer and the last run."""
+        """Run the program up to ``repeat`` times, until a run is not good, and return the answer and the last run."""
         for _ in range(self._repeat):
             run = self._run(candidate)
             self._runs += 1

@@ -16,14 +16,14 @@ class Culprit(NamedTuple):
 
     op: str
     module: str
-    """The name of the module that calls the op, such as "encoder.0"; "" for the model itself, for calls outside of it,
-    and without a model."""
+    """The name of the module that calls the op, such as "encoder.0"; "" for the model itself, for calls outside of the
+    model, and without a model."""
     good: str
     """The category in "good"; several, with commas, if the overloads or devices differ."""
     bad: str
     """The category in "bad", in the same form; if a region has its own rule for the op, that rule."""
     group: int
-    """The number of its group. The rules of a group make the program bad only together."""
+    """The number of the rule's group. The rules of a group make the program bad only together."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Bisection:
     """The rules that make a program bad, and a fix, which print as a table."""
 
     culprits: tuple[Culprit, ...]
-    """The rules. Each group by itself makes the program bad, and without any one of its rules it does not."""
+    """The rules. Each group alone makes the program bad. Without any one of its rules, the program is good."""
     policy: Policy
     """The "bad" policy with the rules of the fix that are not for modules, for :func:`polycast.use`."""
     modules: dict[str, Policy]

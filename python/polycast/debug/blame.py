@@ -68,5 +68,5 @@ def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
 
 
 def capped(errors: Iterable[float]) -> list[float]:
-    """Return the errors, with `LARGEST` instead of NaNs and of larger errors."""
+    """Return the errors, with ``LARGEST`` instead of NaNs and of larger errors."""
     return [LARGEST if math.isnan(error) else min(error, LARGEST) for error in errors]

@@ -42,7 +42,7 @@ class SiteCounter(Counter[tuple[str, str, str]]):
 
 @dataclass(frozen=True)
 class Cast:
-    """A cast of an argument: the call passed the dtype `given`, and the op received `to`."""
+    """A cast of an argument: the call passed the dtype ``given``, and the op received ``to``."""
 
     given: torch.dtype
     to: torch.dtype

@@ -63,7 +63,7 @@ class CandidatePolicies:
         self._modules = [""] if model is None else ["", *_called(model)]
         self._own = {} if model is None else {**assigned(model)}
         self.regions: dict[str, str] = {}
-        """Rules of regions for ops in `_rules`. They override rules of the process; rules of modules override them."""
+        """Rules of regions for ops in ``_rules``. They override the process, and rules of modules override them."""
         seen: dict[Switch, None] = {}
         for call in calls:
             op, module = call.op.partition(".")[0], call.module
@@ -87,9 +87,9 @@ class CandidatePolicies:
         """Return the rules of "bad" with some switches as in "good".
 
         An op that is switched for the module "" has a rule of the process; other switches set rules of modules. Rules
-        apply in inner modules as well, so inner modules that are not switched are given the "bad" rules, unless they
-        have a rule for the op. Rules of regions and of modules override rules of the process. If a region or the module
-        has a rule for the op, a switch sets a rule of the module, even of the module "".
+        apply in inner modules as well. An inner module that is not switched therefore has the "bad" rules, unless it
+        has its own rule for the op. Rules of regions and modules override rules of the process. If a region or the
+        module has a rule for the op, a switch sets a rule of the module, even of the module "".
         """
         process: _Rules = {}
         modules: dict[str, _Rules] = {}
@@ -122,15 +122,15 @@ class CandidatePolicies:
         return [switch, *(one for one in inside if one not in known)]
 
     def categories(self, op: str) -> tuple[str, str]:
-        """Return the categories of an op in "good" and in "bad", as strings. A rule of a region replaces the latter."""
+        """Return the categories of an op in "good" and in "bad", as strings. A region's rule replaces "bad"."""
         ends = [[category for devices in rules.values() for category in devices.values()] for rules in self._rules[op]]
         good, bad = (", ".join(dict.fromkeys(end)) for end in ends)
         return good, self.regions.get(op, bad)
 
     def runs_others(self, op: str) -> bool:
-        """Return whether an overload of an op is unlisted in "bad" and one runs other ops, as softmax runs _softmax."""
+        """Return whether an op runs other ops, as "softmax" runs "_softmax", and is unlisted in "bad"."""
         packet = getattr(torch.ops.aten, op, None)
-        # overloads_of omits TorchScript's own overloads, such as pow.int, for which PyTorch's query would raise.
+        # `overloads_of` omits TorchScript's own overloads, such as `pow.int`, for which PyTorch's query would raise.
         names = [] if packet is None else [name.partition(".")[2] or "default" for name in overloads_of(qualified(op))]
         overloads = [getattr(packet, name) for name in names]
         is_composite = any(one.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) for one in overloads)

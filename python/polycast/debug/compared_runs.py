@@ -148,8 +148,8 @@ def written_name(op: str) -> str:
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
     """Return the largest error and the largest norm of a call's results; None if they cannot be measured.
 
-    Only ops of ATen run again, because others may have side effects. A uint8 input may be the workspace that a forward
-    kernel filled in another dtype for its backward, so calls with a uint8 input do not run again.
+    Only ops of ATen run again, because others may have side effects. Calls with a uint8 input do not, because the input
+    may be a workspace that a forward kernel filled for its backward in another dtype.
     """
     call = step.calls[index]
     given = step.inputs_as_given(index)

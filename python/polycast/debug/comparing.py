@@ -30,7 +30,7 @@ class Error(NamedTuple):
 
     site: Site
     op: str
-    """The op by its name in policies, in backward often the op of the gradient; "to" for a cast by the program."""
+    """The op by its name in policies. A call in backward without a rule has the op whose gradient it computes."""
     dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: float | None
@@ -57,14 +57,14 @@ class Comparison(tuple[Error, ...]):
     policy: Policy | None
     """Rules that more than halve the error. None if no tried rules do."""
     error_under_policy: float
-    """The error of the results in a run under `policy`. The attribute is missing if `policy` is None."""
+    """The error of the results in a run under ``policy``. The attribute is missing if ``policy`` is None."""
 
     def worst(self) -> list[Error]:
         """Return the errors, the largest share first. Of equal shares, the largest local error is first."""
         return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
 
     def table(self, count: int = 20) -> str:
-        """Return a table with a line for each op of each module and phase, for the `count` largest shares."""
+        """Return a table with a line for each op of each module and phase, for the ``count`` largest shares."""
         groups: dict[tuple[str, str, str], list[Error]] = {}
         for row in self.worst():
             groups.setdefault((row.site.phase, row.site.module, row.op), []).append(row)
@@ -89,7 +89,7 @@ class Comparison(tuple[Error, ...]):
         error = f"error of the results: {self.error:.2g}"
         if self.policy is not None:
             rules = ", ".join(f'"{op}": "{category}"' for op, category in self.policy.rules.items())
-            scale = "; a GradScaler may do as well" if self._is_underflow() else ""
+            scale = "; a GradScaler may work as well" if self._is_underflow() else ""
             return f"{error}, and {self.error_under_policy:.2g} with polycast.Policy({{{rules}}}){scale}"
         if self.error <= _ordinary(self):
             return f"{error}, which is the rounding of the dtype: no rule is needed"
@@ -112,15 +112,15 @@ def compare(
 
     The errors are of the program's calls in forward, and of autograd's calls in backward. Calls of the two runs are
     paired by phase, module, op and order. The results of both runs are in memory at once. If the error of the program's
-    results exceeds rounding, the program runs again, once or more, under rules for the ops with the largest shares. The
-    ``policy`` of the comparison has the rules that more than halve the error, if any.
+    results exceeds rounding, the program runs again under rules for the ops with the largest shares. The ``policy`` of
+    the comparison has the rules that more than halve the error, if any.
 
     All runs start from the same random state (PyTorch's, Python's, NumPy's global one), buffers and gradients. At the
     end, these are as after the first run. Later runs use the random numbers of the first run, for dropout as well. Some
     kernels draw their own numbers, such as attention with dropout on a GPU; ``redrawn`` lists such calls. Compiled
     code is not compared.
 
-    An error is relative to the norm of the correct result.
+    An error is relative to the norm of the result in the reference run.
 
     Args:
         run: A function that runs the program with its regions: forward, and backward to compare gradients. The results
@@ -132,8 +132,8 @@ def compare(
             sets float32 for every op that the built-in policy lists.
 
     Raises:
-        ValueError: If the reference is an unknown name, or its rules have problems.
-        TypeError: If `run` is a module or cannot be called, the model is not a module, or the reference not a policy.
+        ValueError: If the reference is an unknown name, or the rules of the reference have problems.
+        TypeError: If ``run`` is a module or cannot be called, the model is not a module, or the reference not a policy.
         RuntimeError: If the program changed a weight of the model, or if a debug tool already records calls.
 
     Example:

@@ -1,4 +1,4 @@
-"""A finding of `watch`: the op where a problem begins, the op that shows the problem, and a rule that avoids it."""
+"""A finding of ``watch``: the op where a problem begins, the op that shows the problem, and a rule that avoids it."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from polycast.scope.assignment import assigned
 
 _TENSORS = 2  # if there are more tensors, the largest value of each dtype is printed
 _SHOWN = 1e-3  # numbers with a smaller relative difference count as equal
-_FUNCTION = "Backward"  # the name of the node of a torch.autograd.Function ends with this
+_FUNCTION = "Backward"  # the name of the node of a `torch.autograd.Function` ends with this
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ def _remedy(
     if is_received and (sender := step.sender(failing)) is not None:
         return f"another process sent it by {step.calls[sender].name}: look at the findings of its watch"
     if is_nan_given:
-        return "its inputs had NaNs that no watched op made: check the data, the weights, and gradients from before"
+        return "its inputs had NaNs that no watched op made: check the data, the weights and the earlier gradients"
     if is_given:
-        return "its inputs had infinities that the program asks for, as for a row that is masked as a whole"
+        return "its inputs had intended infinities, for example in a row whose elements are all masked"
     if phase == STEP:
         return "the optimizer computes it: look at its eps and its learning rate, and keep its weights in float32"
     wide = values.again([failing], is_wide=True)
@@ -152,7 +152,7 @@ def _remedy(
         change, where = "torch.where around a division by 0", "in the backward of this function"
         if is_lost_here:
             change = ".float() after the gradient and each saved tensor"
-        return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {change} {where}"
+        return f"in float32 it is {'' if is_lost_here else 'non-'}finite: write {change} {where}"
     if any(op == CAST for _, op in advice.rules):
         dtype = call.outputs[0].dtype if advice.culprit is None else step.calls[advice.culprit].outputs[0].dtype
         return f"{scale}the program itself casts it: remove the cast to {dtype_name(dtype)}"
@@ -169,7 +169,7 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
         if key in written and not makers:
             return f"it overwrote a tensor in {dtype}: look at the values before, or keep the tensor in float32"
     if advice.is_finite_wide is False:
-        return "tried with the calls before it in float32: not finite either; polycast.debug.bisect tries all calls"
+        return "tried with the calls before it in float32, and non-finite: polycast.debug.bisect tries all calls"
     ops = ", ".join(dict.fromkeys(op for _, op in advice.tried))
     is_lower = any(one.dtype in LOWER for one in call.outputs)
     if is_lower and advice.is_finite_wide and not step.calls[advice.start].is_in_region:

@@ -13,7 +13,7 @@ from polycast.debug.program_calls import Key, StepCalls, Values
 
 # These calls do not count as readers: they use a tensor's shape, share or copy its values, or check them.
 _NOT_READERS = ("_like", "::detach", "::item", "::_local_scalar_dense", "::isfinite", "::isnan", "::isinf")
-_UNWRITTEN = ("aten::empty", "aten::new_empty")  # torch.tensor writes into an empty tensor without a call
+_UNWRITTEN = ("aten::empty", "aten::new_empty")  # `torch.tensor` writes into an empty tensor without a call
 # These calls move values and compute none.
 _MOVERS = (
     "::copy_",
@@ -118,13 +118,13 @@ class NonFinite:
         return known
 
     def _makes_nan(self, index: int, lost: Values | None = None) -> bool:
-        """Return whether a call that runs again, with ones for the inputs in `lost`, makes a NaN or fails."""
+        """Return whether a call that runs again, with ones for the inputs in ``lost``, makes a NaN or fails."""
         ones = {key: torch.ones_like(tensor) for key, tensor in (lost or {}).items()}
         values = self.again([index], given=ones)
         return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
 
     def again(self, indices: list[int], *, is_wide: bool = False, given: Values | None = None) -> Values | None:
-        """Run calls again and return their values; None if one fails. Without `given`, remake overwritten inputs."""
+        """Run calls again and return their values; None if one fails. Without ``given``, remake overwritten inputs."""
         with contextlib.suppress(Exception), torch.no_grad():  # any exception means that a kernel rejects a dtype
             needed = indices if given else self._step.before(indices, 0)
             return self._step.run(needed, is_wide=is_wide, given=given)

@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from polycast._extension import set_module
 
 OUTSIDE = -1
-# PyTorch warns that compiled modules ignore global hooks. The observer does not record compiled code anyway.
+# PyTorch warns that compiled modules ignore global hooks. The observer does not record compiled code.
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
@@ -30,14 +30,14 @@ class ModuleTracker:
     With a model, the names come from its ``named_modules``. Without a model, an outermost module has the name of its
     class, such as "Net". A second instance is "Net#2", and a module inside is "Net.encoder.0".
 
-    We use PyTorch's global hooks, because hooks of a single module change the program: PyTorch runs other code for a
-    module with hooks, scripted modules accept none, and copies of the module inherit the hooks.
+    We use PyTorch's global hooks, because hooks of a single module change the program. PyTorch runs other code for a
+    module with hooks, scripted modules accept no hooks, and copies of the module inherit the hooks.
     ``torch.utils.module_tracker`` does not report the innermost module, and adds hooks to gradients.
     """
 
     def __init__(self, model: nn.Module | None) -> None:
         self.names: list[str] = []
-        # This maps Tensor._cdata to the name of a weight of the model.
+        # This maps `Tensor._cdata` to the name of a weight of the model.
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self._stack = _Stack()
@@ -58,11 +58,11 @@ class ModuleTracker:
         self._exit_stack.close()
 
     def name(self, number: int) -> str:
-        """Return the name of a module by its number: "" for the model itself, and for `OUTSIDE`."""
+        """Return the name of a module by its number: "" for the model itself, and for ``OUTSIDE``."""
         return "" if number == OUTSIDE else self.names[number]
 
     def current(self) -> int:
-        """Return the number of the innermost module that this thread is in, or `OUTSIDE`."""
+        """Return the number of the innermost module that this thread is in, or ``OUTSIDE``."""
         modules = self._stack.modules
         return modules[-1] if modules else OUTSIDE
 

@@ -1,4 +1,4 @@
-"""The observer of `trace`, `watch`, `compare` and `bisect`, which records the calls that autocast intercepts."""
+"""The observer of the debugging tools, which records the calls that autocast intercepts."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ class Observer:
         tool: The name of the tool in errors. A process has at most one active observer.
         model: The model whose module names identify the calls.
         lines: Whether to record the program's line for each call.
-        limit: The largest number of calls to record between two calls of `take_calls`.
+        limit: The largest number of calls to record between two calls of ``take_calls``.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Observer:
         self.modules = ModuleTracker(model)
         self.is_complete = True
         """Whether no call was dropped because of the limit."""
-        self._recording = tool, _LIBRARIES if lines else None, limit + 1  # one more shows that calls were dropped
+        self._recording = tool, _LIBRARIES if lines else None, limit + 1  # one more call shows that calls were dropped
         self._limit = limit
         self._last: list[Call] | None = None
 
@@ -61,7 +61,7 @@ class Observer:
         self._stack.close()
 
     def take_calls(self) -> list[Call]:
-        """Return the calls with a floating-point tensor since the previous `take_calls`, in order.
+        """Return the calls with a floating-point tensor since the previous ``take_calls``, in order.
 
         After the recording has ended, the result is the same each time.
         """
@@ -107,5 +107,5 @@ def _origin(name: str, rule: str, device: str) -> str:
 
 @cache
 def _notes() -> dict[tuple[str, str], str]:
-    """Return the notes of policy.yaml, by the dispatcher's name of an overload and by device."""
+    """Return the notes of ``policy.yaml``, by the dispatcher's name of an overload and by device."""
     return {(qualified(rule.name), rule.device): rule.note for rule in BUILT_IN}

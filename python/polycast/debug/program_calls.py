@@ -15,7 +15,7 @@ from polycast.policy.rules import shown
 
 Key = tuple[int, int]
 Values = dict[Key, Tensor]
-Rule = tuple[str, str]  # it is for an op in a module; the module "" stands for the whole program
+Rule = tuple[str, str]  # a module and an op; the module "" stands for the whole program
 # These calls write into their running statistics, although their schemas do not state it.
 _WRITERS = ("batch_norm", "instance_norm")
 CAST = "to"  # a rule with this op removes the casts of the program itself
@@ -121,8 +121,8 @@ class StepCalls:
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
-        In backward, a call without a rule has the dtype of its forward call. If the latter has no rule, the calls that
-        made its inputs are searched. In forward, such a call is often a cast to the dtype of the last call with a rule.
+        In backward, a call without a rule has the dtype of its forward call. If the forward call has no rule, the
+        makers of its inputs are searched. In forward, such a call is often a cast to the dtype of the last ruled call.
         """
         if next(self.rules(index), None) is not None:
             return index
@@ -161,7 +161,7 @@ class StepCalls:
             yield from ((self.module(index), op) for op in dict.fromkeys(ops) if _has_rule(op))
 
     def casts(self, index: int) -> Iterator[Rule]:
-        """Yield the module and `CAST` if a call is a cast to a lower precision by the program itself."""
+        """Yield the module and ``CAST`` if a call is a cast to a lower precision by the program itself."""
         if is_cast(self.op(index)) and any(one.dtype in LOWER for one in self.calls[index].outputs):
             yield self.module(index), CAST
 
@@ -185,7 +185,7 @@ class StepCalls:
         return self.calls[index].name.startswith(_COMMUNICATES)
 
     def before(self, starts: Iterable[int], count: int) -> list[int]:
-        """Return the starts and the nearest calls that made their inputs, up to `count` calls in all, in order.
+        """Return the starts and the nearest calls that made their inputs, up to ``count`` calls in all, in order.
 
         There are more calls if an input was overwritten later, because the calls that made the input must run again.
         """
@@ -222,7 +222,7 @@ class StepCalls:
 
         Args:
             indices: The indices of the calls.
-            rules: The ops that have the rule fp32 in a module. `CAST` omits the program's casts to a lower precision.
+            rules: The ops that have the rule fp32 in a module. ``CAST`` omits the program's casts to a lower precision.
             is_wide: Whether to run all calls in float32, with autocast off.
             given: Values by key, which replace the recorded inputs.
             leaf: A function that is applied to each floating-point input that none of the calls makes.

@@ -10,7 +10,7 @@ from polycast._extension import held_count
 from polycast.debug.tensor_stats import local
 from polycast.torch_internals import FakeTensor, OpOverload, TorchDispatchMode, is_only_traced, tree_leaves
 
-# These random ops apply random numbers to their inputs. Only native_dropout also returns the numbers, as its mask.
+# These random ops apply random numbers to their inputs. Only `native_dropout` also returns the numbers, as its mask.
 _DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
 
 

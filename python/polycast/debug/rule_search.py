@@ -17,7 +17,7 @@ from polycast.debug.search import minimal_sets
 _DEPTHS = (6, 24, 96, 400)  # a search reruns up to 6 calls, then up to 24, 96 and 400
 _CLOSE = 0.1  # a result is right if its error, relative to float32, is at most this large
 _CLOSER = 0.02  # several rules must stay within this bound if all rules together do
-_ROUNDS = 3  # at most this many more searches are for later calls
+_ROUNDS = 3  # at most this many searches for later calls follow the first search
 
 # A trial runs calls again under rules, or in float32, and returns the results that must be finite.
 Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
@@ -95,7 +95,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
 
 def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -> Advice:
     advice = Advice(start)
-    second: tuple[Rule, ...] = ()  # their result is finite, but far from the result in float32
+    second: tuple[Rule, ...] = ()  # the result under these rules is finite, but far from the result in float32
     for depth in _DEPTHS:
         indices = step.before([start], depth)
         truth = _tried(trial, indices, (), True)

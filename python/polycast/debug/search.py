@@ -1,13 +1,13 @@
-"""The search of `bisect` for minimal sets of switches that make a program bad.
+"""The search of ``bisect`` for minimal sets of switches that make a program bad.
 
 Note [How does the search find a minimal set?]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
-is bad. Its last switch is a culprit. If this switch alone is good, it fails only together with others before it. The
+is bad. Its last switch is a culprit. If this switch alone is good, it is bad only together with others before it. The
 search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n switches
 therefore needs about k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more runs
 for the same sets; in the worst case no search needs fewer than log2(n).
 
-The search assumes that more switches as in "bad" never make a bad program good. If they do, or if a run cannot be
+The search assumes that more switches as in "bad" never make a bad program good. If that is wrong, or if a run cannot be
 tested, the result is still a set with which the program was bad. At the end the program runs without each switch of the
 set, so the set is minimal in every case. The search repeats these runs and a run with the set, because a program that
 fails at random gives false answers.
@@ -24,7 +24,7 @@ def minimal_sets(switches: Sequence[S], is_bad: IsBad[S], likely: int = 0) -> It
     """Yield disjoint minimal sets that are bad, until the program is good without them.
 
     Args:
-        switches: The switches; related ones are next to each other.
+        switches: The switches. Related switches are next to each other.
         is_bad: A function that returns whether the program is bad with these switches as in "bad" and all others as in
             "good". Its second argument is the number of switches among which the next culprit is. If its third argument
             is true, the result depends on the answer: the program runs again, and a different answer raises. The

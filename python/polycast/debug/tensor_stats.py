@@ -81,8 +81,8 @@ def largest(tensor: Tensor) -> Tensor:
 def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | None:
     """Return the error of each result relative to the norm of the expected one, and the norms; None if shapes differ.
 
-    An element that is non-finite as expected is not an error. Any other non-finite element is an infinite error.
-    An element that is very negative in both results is part of a mask and is not an error, unless all elements are.
+    A non-finite element that equals the expected one is not an error. Other non-finite elements are infinite errors. An
+    element that is very negative in both results is part of a mask and is not an error, unless all elements are.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None
@@ -103,7 +103,7 @@ def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | N
 def _norm(values: Tensor) -> Tensor:
     """Return the norm of values that may be too large to be squared."""
     wide = values if values.dtype is torch.float64 else values.float()
-    most = torch.linalg.vector_norm(wide, math.inf)  # amax() does not reduce on XLA
+    most = torch.linalg.vector_norm(wide, math.inf)  # `amax` does not reduce on XLA
     by = torch.where((most > 0) & most.isfinite(), most, 1)
     norm: Tensor = torch.linalg.vector_norm(wide / by) * by
     return norm

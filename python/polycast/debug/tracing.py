@@ -14,8 +14,8 @@ from polycast.debug.observer import Observer
 from polycast.torch_internals import disabled
 
 _NO_CALL = (
-    "autocast intercepted no call: no region was entered in this thread, or only regions of other devices, or the code "
-    "was compiled, which a trace does not see (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
+    "autocast intercepted no call: this thread entered no region for the device of its tensors, or the code was "
+    "compiled; TORCH_COMPILE_DISABLE=1 runs the code without compilation"
 )
 
 
@@ -31,7 +31,7 @@ class OpTotal(NamedTuple):
 
 
 class OpTotals(tuple[OpTotal, ...]):
-    """A tuple of `OpTotal` rows, which prints as a table."""
+    """A tuple of ``OpTotal`` rows, which prints as a table."""
 
     def __str__(self) -> str:
         head = ("op", "rule", "calls", "casts", "reused", "bytes cast")
@@ -49,7 +49,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         model: The model whose module names identify the calls. Without a model, names begin with the class of the
             outermost module, as in "Net.encoder.0".
         lines: Whether to record the program's line for each call, which is slower.
-        limit: The largest number of calls to record. If later calls were dropped, the printed trace states it.
+        limit: The largest number of calls to record. The printed trace states whether later calls were dropped.
 
     Raises:
         TypeError: If the model is not a module.

@@ -234,7 +234,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
             causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
             found = causes or found
-        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # its gradients are not findings
+        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # then gradients do not count
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
         checks = ("non_finite", "unscale", "polycast::norm")  # the ops with which scalers check the gradients
         has_scaler = any(check in call.name for call in step.calls for check in checks)
@@ -276,7 +276,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
 @contextlib.contextmanager
 def _paused() -> Iterator[None]:
-    """Hold no calls in a block, because calls of the watch are not the program's."""
+    """Record no calls in a block, because calls of the watch are not the program's."""
     pause_holding(True)
     try:
         yield

@@ -9,7 +9,7 @@ from polycast.scaler.grad_scaler import GradScaler
 
 
 def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
-    """Set our scaler in an accelerator with ``mixed_precision="fp16"``, and enable its autocast.
+    """Set our scaler in an accelerator with ``mixed_precision="fp16"``, and enable the accelerator's autocast.
 
     Without the call, Accelerate silently runs ``fp16`` on the CPU in float32.
 

@@ -22,7 +22,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
     """A precision plugin with our scaler and regions: ``Trainer(plugins=Precision("16-mixed", "cpu"))``.
 
     With "16-mixed" and ``gradient_clip_val``, a sync-free optimizer clips by norm inside its step, so ``.grad`` is not
-    clipped. Lightning's own plugin raises for optimizers that unscale in their step. ``on_before_optimizer_step``
+    clipped. Lightning's own plugin cannot clip for optimizers that unscale in their step. ``on_before_optimizer_step``
     receives gradients that are unscaled and not clipped, as Lightning documents.
 
     Lightning's schedulers advance even if a step is skipped. For a schedule that does not advance then, return a
@@ -47,7 +47,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
 
     def __init__(self, precision: Literal["16-mixed", "bf16-mixed"], device: str, **scaler_options: Any) -> None:
         if precision == "bf16-mixed" and scaler_options:
-            raise TypeError(f"scaler_options: bf16-mixed has no scaler; remove {', '.join(scaler_options)}")
+            raise TypeError(f"scaler_options: expected none for bf16-mixed, got {', '.join(scaler_options)}; omit them")
         scaler = GradScaler(device, **scaler_options) if precision == "16-mixed" else None
         super().__init__(precision, device, scaler)
         self._has_loss = True  # whether Lightning steps after it has clipped

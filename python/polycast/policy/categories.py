@@ -22,7 +22,7 @@ def canonical(text: str) -> str:
 
 
 def not_a_category(text: str) -> tuple[str, str]:
-    """Return the problem and the remedy for a string that is not one of VALUES."""
+    """Return the problem and the remedy for a string that is not in ``VALUES``."""
     if text == STOCK:
         return f"'{text}' is for policy.yaml only, because no rule restores PyTorch's own kernel", "remove it"
     return f"expected a category, or a dtype that a rule can cast to, got '{text:.60}'", did_you_mean(text, VALUES)

@@ -9,7 +9,7 @@ import yaml
 from polycast.policy.errors import PolicyError, Problem
 
 
-class _Loader(yaml.BaseLoader):  # yaml.CBaseLoader crashes if lists are nested too deeply
+class _Loader(yaml.BaseLoader):  # `yaml.CBaseLoader` crashes if lists are nested too deeply
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
@@ -31,7 +31,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """Return the content of a YAML file.
 
     Raises:
-        PolicyError: If the file cannot be read, is not valid YAML, or has duplicate keys.
+        PolicyError: If the file cannot be read, is not valid YAML, or has a key that is a duplicate or not a string.
     """
     file, place = os.fspath(path), ""
     try:

@@ -74,7 +74,7 @@ class _Reader:
         self.problems.append(Problem(self._file, path, what, remedy))
 
     def read(self, root: object) -> Rows:
-        """Return the rows of a dict or a file, or raise its problems. The rules are under `ops` or at the top level."""
+        """Return the rows of the rules, which are under ``ops`` or at the top level, or raise all their problems."""
         rules, before, rows = root, "", Rows()
         if isinstance(root, Mapping) and "ops" in root:
             rules, before = root["ops"], "ops."

@@ -62,14 +62,14 @@ def keys_of(name: str) -> tuple[str, ...]:
     name = written_out(name)
     key = qualified(name)
     if _is_op(key):
-        # torch.norm is a Python function that seldom runs the op "norm". "aten::norm" means only this op.
+        # `torch.norm` is a Python function that seldom runs the op "norm". "aten::norm" means only this op.
         ops = dict.fromkeys(op for place in _NAMESAKES for op in ops_by_public_name().get(f"{place}.{name}", ()))
         return tuple(map(qualified, ops)) if name in ops and len(ops) > 1 else (key,)
     ops = ops_by_public_name().get(name, {})
-    # If the installed PyTorch lacks an op such as "cholesky", the name does not mean torch.linalg.cholesky.
+    # If the installed PyTorch lacks an op such as "cholesky", the name does not mean `torch.linalg.cholesky`.
     keys = [] if name in ops else [qualified(op) for op in ops]
     place, _, last = name.rpartition(".")
-    if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # SiLU runs silu, and LeakyReLU runs leaky_relu
+    if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # for example, LeakyReLU runs leaky_relu
         functions = {name.replace("_", ""): name for name in vars(torch.nn.functional) if not name.endswith("_")}
         place, last = "torch.nn.functional", functions.get(last.lower(), last)
     if not ops and place in _FUNCTIONS:
@@ -98,7 +98,7 @@ def asked_keys(op: Op) -> tuple[str, ...]:
             f"op: expected the name of an op, or PyTorch's function or class that runs it, got {op!r:.60}; "
             "pass its name, such as 'conv2d'"
         )
-    key = qualified(written_out(name))  # in a query, "norm" is the op, and not torch.norm
+    key = qualified(written_out(name))  # in a query, "norm" is the op, and not `torch.norm`
     keys = (key,) if _is_op(key) else keys_of(name)
     if not keys:
         raise ValueError("; ".join(unknown(name)))
@@ -127,7 +127,7 @@ def name_of(function: object) -> str | None:
     name = getattr(function, "__name__", None)
     if callable(function) and isinstance(name, str):
         for place, (module, prefix) in {"torch.nn": (torch.nn, ""), **_FUNCTIONS}.items():
-            last = name.removeprefix(prefix)  # the __name__ of torch.linalg.inv is linalg_inv
+            last = name.removeprefix(prefix)  # the `__name__` of `torch.linalg.inv` is `linalg_inv`
             if getattr(module, last, None) is function:
                 return f"{place}.{last}"
     return None

@@ -51,7 +51,7 @@ class Policy(Mapping[str, Casts]):
     ``one | other`` merges two policies. The rules of ``other`` override the rules of ``one``.
 
     The key of a rule is the name of an ATen op ("layer_norm"), of an overload ("pow.Tensor_Scalar"), or of a custom
-    operator ("mylib::attention"), whose library must be imported first. The key may also be a public name
+    operator ("mylib::attention"). Import the operator's library first. The key may also be a public name
     ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss"), or the function or class itself: ``torch.softmax``,
     ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. If a module or function runs several ops, its rule applies to
     each of these ops, wherever the op is called. Use :func:`polycast.assign` for rules of modules.
@@ -63,8 +63,8 @@ class Policy(Mapping[str, Casts]):
     The value of a rule is one of these:
 
     - "unlisted", a category of :func:`polycast.policy.categories` except "stock", or a dtype such as "bfloat16",
-    - a mapping from devices to such values. A device without a key has the value of a device that it is like in
-      policy.yaml and that has a key, otherwise the value of `others`. With `others: unlisted`, it is always unlisted.
+    - a mapping from devices to such values. A device without a key has the value of the device that it is like in
+      ``policy.yaml``, otherwise the value of ``others``. With ``others: unlisted``, such a device is always unlisted.
 
     Args:
         rules: The rules, in one of these forms:
@@ -110,11 +110,11 @@ class Policy(Mapping[str, Casts]):
         """Return the policy of a YAML file.
 
         Args:
-            path: The file. Its rules are under the key `ops` or at the top level.
+            path: The path of the file, whose rules are under the key ``ops`` or at the top level.
 
         Raises:
             PolicyError: If the file cannot be read, or its rules have problems.
-            TypeError: If `path` is neither a str nor a path.
+            TypeError: If ``path`` is neither a str nor a path.
 
         Example:
             >>> import pathlib, polycast, tempfile
@@ -129,7 +129,7 @@ class Policy(Mapping[str, Casts]):
         """Write the rules to a YAML file, from which :meth:`load` returns an equal policy.
 
         Args:
-            path: The file to write. An existing file is overwritten.
+            path: The path of the file to write. An existing file is overwritten.
         """
         import yaml
 

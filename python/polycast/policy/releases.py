@@ -86,9 +86,9 @@ def find(name: str) -> Release | None:
 def rows_of(release: Release) -> Rows:
     """Return rows for the overloads whose category in a release differs from ``policy.yaml``.
 
-    Overloads that the installed PyTorch does not have are omitted. The category of policy.yaml applies if the release
-    lacks the overload, has the category "stock", or has no record of the device. A device without a record has a cell
-    only if a related device by `like` has one, because the device would otherwise inherit that cell.
+    Overloads that the installed PyTorch does not have are omitted. The category of ``policy.yaml`` applies if the
+    release lacks the overload, has the category "stock", or has no record of the device. A device without a record has
+    a cell only if a related device by ``like`` has one, because the device would otherwise inherit that cell.
     """
     rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):
@@ -113,6 +113,6 @@ def rows_of(release: Release) -> Rows:
 
 
 def _root(device: str) -> str:
-    """Return the last device in the chain of `like` that begins with a device."""
+    """Return the last device in the chain of ``like`` that begins with a device."""
     like = DEVICES_LIKE[device]
     return device if like is None else _root(like)

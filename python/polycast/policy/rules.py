@@ -53,15 +53,15 @@ class Cell(NamedTuple):
     note: str = ""
 
 
-# A row has cells in the order of DEVICES. If a cell is None, the row of the next wider key or the next policy applies.
+# A row has cells in the order of `DEVICES`. If a cell is None, the next wider key or the next policy applies.
 Row: TypeAlias = tuple[Cell | None, ...]
-# A key is an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest applies.
+# A key is an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or `EVERY`. The narrowest applies.
 Rows: TypeAlias = dict[str, Row]
 Casts: TypeAlias = str | dict[str, str]  # an op has such a value in a dict of rules
 
 
 def overlaid(under: Row | None, over: Row) -> Row:
-    """Merge two rows. The cells of `over` override the cells of `under`."""
+    """Merge two rows. The cells of ``over`` override the cells of ``under``."""
     return over if under is None else tuple(high or low for low, high in zip(under, over, strict=True))
 
 
@@ -116,7 +116,7 @@ class Rules(tuple[Rule, ...]):
         return table_of(by_op(cells), "category", "from")
 
 
-# These are the rules of policy.yaml, as a tuple, and by overload and device.
+# These are the rules of `policy.yaml`, as a tuple, and by overload and device.
 BUILT_IN: tuple[Rule, ...] = tuple(Rule(*row) for row in built_in_rules())
 BY_OVERLOAD: dict[str, dict[str, Rule]] = {}
 for _rule in BUILT_IN:

@@ -41,7 +41,7 @@ class GradScaler(TorchGradScaler):
     Args:
         device: A device type such as "cpu", "cuda" or "xla", or a ``torch.device``. None selects the device of the
             first outputs that are scaled. As in PyTorch, "cuda" disables the scaler, with a warning, if neither CUDA
-            nor torch_xla is available.
+            nor ``torch_xla`` is available.
         init_scale: The initial scale.
         growth_factor: The factor by which the scale grows, above 1.
         backoff_factor: The factor by which the scale shrinks, below 1.
@@ -92,7 +92,7 @@ class GradScaler(TorchGradScaler):
         skip_on_host: bool = False,
         process_group: Any = None,
     ) -> None:
-        # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of tiny is finite.
+        # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of `tiny` is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
             wanted = f"a number from {min_scale} to {max_scale}"
@@ -158,8 +158,8 @@ class GradScaler(TorchGradScaler):
 
         A sync-free step unscales and clips while it reads the gradients, so ``.grad`` may remain scaled. PyTorch's
         fused optimizers unscale by themselves unless you clip. For other optimizers ``.grad`` is first unscaled and
-        clipped in place. This also applies to a sync-free step in which your own code could see the gradients: a
-        closure, a step hook, or a ``step`` that another class or a wrapper defines.
+        clipped in place. The same happens in a sync-free step in which your own code can see the gradients: a closure,
+        a step hook, or a ``step`` that another class or a wrapper defines.
 
         Args:
             optimizer: The optimizer to step.
@@ -235,7 +235,7 @@ class GradScaler(TorchGradScaler):
             scale.clamp_(*self._bounds)
             return
         if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
-            _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; raise it")
+            _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; set 1 or more")
         current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
         states = [each for key, each in self._states.items() if each.of_torch is current.get(key)]
         found_inf = found_in(current.values(), states, scale.device)

@@ -28,8 +28,8 @@ class OptimizerState:
     skip_count: Tensor
     checks: Sequence[GradientCheck] = ()  # the results of the last check
     # The following fields are the state of this iteration.
-    of_torch: dict[str, Any] = field(default_factory=dict)  # the stage, and found_inf of each device
-    meshes: Meshes = field(default_factory=dict)  # the ranks of each mesh agree on found_inf
+    of_torch: dict[str, Any] = field(default_factory=dict)  # the stage, and `found_inf` of each device
+    meshes: Meshes = field(default_factory=dict)  # the ranks of each mesh agree on `found_inf`
     clip_coef: Tensor | None = None  # the factor by which the step multiplies the gradients
 
     def check_inf(self, param_groups: list[Group]) -> FoundInfs:
@@ -65,14 +65,14 @@ class OptimizerState:
             total = torch.ops.polycast.norm([total, *others], norm_type)[0]
         if is_scaled:
             self.of_torch["found_inf_per_device"] = found_infs
-        # torch.nn.utils.clip_grad_norm_ rounds in the same way: ``max_norm / tensor`` computes the reciprocal as well.
+        # `torch.nn.utils.clip_grad_norm_` rounds in the same way: `max_norm / tensor` also computes the reciprocal.
         self.clip_coef = ((total + 1e-6).reciprocal() * max_norm).clamp_max(1.0)
         return total
 
     def step(self, scale: Tensor, found_inf: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Step a sync-free optimizer, which skips by itself."""
         optimizer: Any = self.optimizer()
-        # After unscale_ the step must not divide again, except by a grad_scale that the program has set itself.
+        # After `unscale_` the step must not divide again, except by a `grad_scale` that the program has set itself.
         grad_scale = getattr(optimizer, "grad_scale", None)
         if self.of_torch["stage"] is OptState.READY:
             grad_scale = scale if grad_scale is None else scale * grad_scale
@@ -159,16 +159,16 @@ def unwrapped(optimizer: Any) -> Any:
 def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> bool:
     """Return whether to unscale and clip gradients in place before ``optimizer.step(closure)``.
 
-    The fused steps of PyTorch unscale and do not clip. A step of polycast.syncfree unscales and clips while it reads
-    the gradients, so ``.grad`` may remain scaled. Other code within the step (of a subclass, a wrapper, a step hook or
-    a closure) must see the gradients that PyTorch's scaler would show it.
+    The fused steps of PyTorch unscale and do not clip. A sync-free step unscales and clips while it reads the
+    gradients, so ``.grad`` may remain scaled. Other code within the step (of a subclass, a wrapper, a step hook or a
+    closure) must see the same gradients as with PyTorch's scaler.
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return is_clipped
     if not isinstance(optimizer, SyncFreeOptimizer):
         return True
     step: Any = getattr(optimizer.step, "__func__", optimizer.step)
-    # functools.wraps copies the attributes of the wrapped function to the wrapper, but not its globals.
+    # `functools.wraps` copies the attributes of the wrapped function to the wrapper, but not its globals.
     while getattr(step, "__globals__", {}).get("__name__") in _AROUND:
         step = getattr(step, "__wrapped__", None)
     if closure is not None or step is not SyncFreeOptimizer.step:

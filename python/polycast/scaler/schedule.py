@@ -18,7 +18,7 @@ class SkipAwareLR(LRScheduler):
     """A scheduler like ``torch.optim.lr_scheduler.LambdaLR`` that does not advance in skipped steps, without a sync.
 
     Args:
-        optimizer: An optimizer that accepts a tensor as the ``lr`` of a group, such as any of polycast.syncfree.
+        optimizer: An optimizer that accepts a tensor as the ``lr`` of a group, such as any of ``polycast.syncfree``.
         lr_lambda: A function whose argument is the number of steps that were not skipped, a 0-d floating-point tensor
             on the device. It returns the factor of the initial learning rate, computed with tensor operations. A list
             has one function for each parameter group.
@@ -74,7 +74,7 @@ class SkipAwareLR(LRScheduler):
         self._set_lr(torch.tensor([self.last_epoch]).to(next(iter(devices), None)))
 
     def _set_lr(self, count: Tensor) -> None:
-        self._count = count  # this is a vector, because torch_xla compiles again for some values of 0-d tensors
+        self._count = count  # this is a vector, because `torch_xla` compiles again for some values of 0-d tensors
         ours = isinstance(unwrapped(self.optimizer), SyncFreeOptimizer)
         # PyTorch's fused kernels on cuda accept a learning rate in float32 only.
         steps = count.squeeze().to(

@@ -1,7 +1,7 @@
 """Patches of activation checkpointing that rerun a function under the policies of its first run.
 
 PyTorch restores only the autocast state of devices. Its public functions look up both kinds of checkpoints in their
-module at each call, so replacing them there is enough. The private ``torch.distributed._composable`` does not.
+module at each call, so we replace them there. The private ``torch.distributed._composable`` imports them by name.
 """
 
 from collections.abc import Callable

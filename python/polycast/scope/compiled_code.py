@@ -2,9 +2,9 @@
 
 Note [How does compiled code follow policies?]
 Compiled code contains the casts of the scope that it was compiled in, so it must not run in another scope. Each scope
-has an id, which identifies all rules that apply: see csrc/autocast/policy_scope.h. A change of the kernels gives every
-scope a new id. Dynamo adds its last guards to a frame in ``CheckFunctionManager.compile_check_fn``, in the thread that
-compiles. We replace this private method with one that adds a guard on the id of the scope.
+has an id, which identifies all rules that apply: see ``csrc/autocast/policy_scope.h``. A change of the kernels gives
+every scope a new id. Dynamo adds its last guards to a frame in ``CheckFunctionManager.compile_check_fn``, in the thread
+that compiles. Our replacement of this private method adds a guard on the id of the scope.
 
 After dynamo has compiled a frame, it checks the new guards, and raises an error if one fails. Therefore the policy of
 the process and the ids change only under the lock that dynamo holds while it compiles.

@@ -143,7 +143,7 @@ class CompiledRegion:
         leave_scope()
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
-        # ParamSpec is not used here, because torch.compile would guard on `P.args`, a new object at each call.
+        # ParamSpec is not used here, because `torch.compile` would guard on `P.args`, a new object at each call.
         def run(*args: Any, **kwargs: Any) -> Any:
             with CompiledRegion(*self._settings):
                 return function(*args, **kwargs)

@@ -41,9 +41,9 @@ def use(policy: PolicyLike) -> Used:
     A forked process inherits the policy. A spawned process reads the variable.
 
     Args:
-        policy: A policy, or any other form that :class:`polycast.Policy` accepts: a dict, a file, a release, or a
-            category or dtype for every op that the built-in policy lists. It replaces the previous policy. None sets
-            the built-in policy.
+        policy: The policy, in any form that :class:`polycast.Policy` accepts, such as a dict or the name of a file. A
+            category or dtype is for every op that the built-in policy lists. The policy replaces the previous one. None
+            sets the built-in policy.
 
     Returns:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the previous policy.
@@ -98,6 +98,6 @@ def use_on_import() -> None:
 
 
 def _is_command_line() -> bool:
-    """Return whether the process runs `polycast` or `python -m polycast`."""
+    """Return whether the process runs ``polycast`` or ``python -m polycast``."""
     program = sys.argv[0] if sys.argv else ""
     return sys.orig_argv[1:3] == ["-m", "polycast"] if program == "-m" else Path(program).name == "polycast"

@@ -1,6 +1,6 @@
 """Scopes, which a thread enters for a region, a module, or a function that runs under earlier policies.
 
-csrc/autocast/policy_scope.h explains scopes.
+``csrc/autocast/policy_scope.h`` explains scopes.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from polycast.torch_internals import constant, dynamo_translator, inlined
 R = TypeVar("R")
 # Compiled code identifies a scope by its id. None is the scope without a policy.
 Held: TypeAlias = PolicyScope | int | None
-OVER, MODULE, REGION = range(3)  # Layer in policy_scope.h has this order
+OVER, MODULE, REGION = range(3)  # `Layer` in `policy_scope.h` has this order
 
 
 def held() -> Held:

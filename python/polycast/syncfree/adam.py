@@ -20,16 +20,16 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
         amsgrad: Whether the denominator uses the largest running average so far of the squared gradient.
         maximize, decoupled_weight_decay: Whether to maximize the objective; whether to decay weights as in AdamW.
-        state_dtype: The dtype of the running averages. None selects the dtype of each parameter, as in torch.optim.
+        state_dtype: The dtype of the running averages. None selects the dtype of each parameter, as in ``torch.optim``.
             Float16 parameters require another dtype, because the squares of their gradients underflow in float16.
         foreach, capturable, fused: Accepted and stored in the groups. Only ``foreach`` has an effect, and only in
-            groups for which the step of torch.optim runs.
+            groups for which the step of ``torch.optim`` runs.
         differentiable: Must be False, because autograd does not record the step.
 
     Raises:
         TypeError: If ``differentiable`` is true, if ``state_dtype`` is not supported or a key of a group, or if the
             running averages would be float16.
-        ValueError, RuntimeError: If ``state_dtype`` is an unknown name, or as in torch.optim for its arguments.
+        ValueError, RuntimeError: If ``state_dtype`` is an unknown name, or as in ``torch.optim`` for its arguments.
 
     Example:
         >>> import torch

@@ -6,7 +6,7 @@ In nearly every model all tensors are plain: strided, on one device, and without
 Checks of each tensor in Python would be several times slower than the collection of the tensors. This module therefore
 asks a parameter only for its gradient, and ``all_plain``, in C++, checks whole lists. If a list is not plain, the
 passes of a scaler gather the gradients one by one, and ``all_plain`` checks the shards of a step's DTensors. If the
-shards are not plain either, torch.optim steps the group (see ``slow_path``).
+shards are not plain either, ``torch.optim`` steps the group (see ``slow_path``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ def gather_gradients(
         param_groups: The groups of an optimizer.
         write: Whether the caller writes to the gradients. A gradient that is coalesced then replaces ``.grad``.
         add_duplicates: Whether to add the duplicates in all sparse gradients, as a norm requires. Otherwise they are
-            added in float16 only, where the sum may overflow, as in torch.amp.GradScaler.
+            added in float16 only, where the sum may overflow, as in ``torch.amp.GradScaler``.
 
     Complex gradients are gathered as real ones with a last dimension of two.
 
@@ -61,7 +61,7 @@ def gather_gradients(
 def gather_group(
     params: list[Tensor], grads: list[Tensor], state: Mapping[Tensor, dict[str, Any]], names: Sequence[str | None]
 ) -> TensorLists | None:
-    """Return the lists for a step of parameters that have gradients, or None if torch.optim must step them.
+    """Return the lists for a step of parameters that have gradients, or None if ``torch.optim`` must step them.
 
     The names of a parameter's state are in the order of the operator's lists. A name of None gives an empty list.
 

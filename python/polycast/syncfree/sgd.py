@@ -21,14 +21,14 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
         nesterov: Whether to use Nesterov momentum.
         maximize: Whether to maximize the objective.
-        state_dtype: The dtype of the momentum buffers. None selects the dtype of each parameter, as in torch.optim.
+        state_dtype: The dtype of the momentum buffers. None selects the dtype of each parameter, as in ``torch.optim``.
         foreach, fused: Accepted and stored in the groups. Only ``foreach`` has an effect, and only in groups for which
-            the step of torch.optim runs.
+            the step of ``torch.optim`` runs.
         differentiable: Must be False, because autograd does not record the step.
 
     Raises:
         TypeError: If ``differentiable`` is true, or if ``state_dtype`` is not supported or a key of a group.
-        ValueError, RuntimeError: If ``state_dtype`` is an unknown name, or as in torch.optim for its arguments.
+        ValueError, RuntimeError: If ``state_dtype`` is an unknown name, or as in ``torch.optim`` for its arguments.
 
     Example:
         >>> import torch

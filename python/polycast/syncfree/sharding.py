@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def is_sharded(tensor: Any) -> bool:
-    """Return whether a tensor is a DTensor. No DTensor exists before the import of torch.distributed.tensor."""
+    """Return whether a tensor is a DTensor. No DTensor exists before the import of ``torch.distributed.tensor``."""
     package: Any = sys.modules.get("torch.distributed.tensor")
     return package is not None and isinstance(tensor, package.DTensor)
 
@@ -46,7 +46,7 @@ def align_grad(param: Any) -> tuple[Any, tuple[int, ...]]:
 
     Returns:
         The parameter's mesh and the mesh dimensions that split the parameter, or None and () if the parameter or the
-        gradient is not a DTensor. If only one of the two is a DTensor, the step of torch.optim raises.
+        gradient is not a DTensor. If only one of the two is a DTensor, the step of ``torch.optim`` raises.
     """
     if not (is_sharded(param) and is_sharded(param.grad)):
         return None, ()

@@ -1,4 +1,4 @@
-"""The step of torch.optim, for groups that the fused operators do not support.
+"""The step of ``torch.optim``, for groups that the fused operators do not support.
 
 ``SyncFreeOptimizer.step`` lists these groups. Their step first reads ``found_inf``, and skips for a value other than 0.
 """
@@ -19,7 +19,7 @@ Scalars = dict[str, Tensor | None]
 
 def is_skipped(scalars: Scalars) -> bool:
     """Return whether ``found_inf`` is given and not zero, which syncs. Raise an error if a scalar is invalid."""
-    check_arguments("sgd_step_", [], [None, *scalars.values()])  # None stands for lr
+    check_arguments("sgd_step_", [], [None, *scalars.values()])  # None stands for `lr`
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
 
@@ -27,7 +27,7 @@ def is_skipped(scalars: Scalars) -> bool:
 @torch.inference_mode(False)
 @torch.no_grad()
 def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor], scalars: Scalars) -> None:
-    """Update parameters of a group by the step of ``stock``, a class of torch.optim.
+    """Update parameters of a group by the step of ``stock``, a class of ``torch.optim``.
 
     The step receives twins: tensors that share the memory of the parameters and have their own unscaled and clipped
     gradients. If the state needs a wider dtype than the parameter's, the twin is a copy in that dtype. If a float16

@@ -30,13 +30,13 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     """An optimizer whose step gathers its tensors and calls an operator."""
 
     _operator: ClassVar[Operator]
-    _stock: ClassVar[Any]  # this class of torch.optim runs the steps that the operator does not support
+    _stock: ClassVar[Any]  # this class of `torch.optim` runs the steps that the operator does not support
     #: The names of the state with the shape of its parameter, and of the state that PyTorch requires.
     _average_names: ClassVar[tuple[str, ...]]
     _required_names: ClassVar[tuple[str, ...]] = ()
 
     def _start(self, params: ParamsT, state_dtype: Any, **options: Any) -> None:
-        """Initialize the optimizer by the constructor of its class in torch.optim, with the same arguments."""
+        """Initialize the optimizer by the constructor of its class in ``torch.optim``, with the same arguments."""
         if options["differentiable"]:
             raise TypeError(
                 f"differentiable: expected False, got {options['differentiable']!r}; autograd does not record the "
@@ -57,7 +57,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
         Raises:
             TypeError: If the group has its own ``state_dtype``, or if its state would have an unsupported dtype.
-            ValueError: As in torch.optim, if a parameter is in a group already, or an option is missing.
+            ValueError: As in ``torch.optim``, if a parameter is in a group already, or an option is missing.
         """
         super().add_param_group(param_group)
         if problem := self._problem_of(self.param_groups[-1]):
@@ -79,8 +79,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     ) -> Any:
         """Update the parameters that have gradients.
 
-        ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda: they may also write
-        the unscaled and clipped gradients, as ``torch.optim`` does with ``fused=True``.
+        ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda. These kernels may
+        write the unscaled and clipped gradients, as ``torch.optim`` does with ``fused=True``.
 
         For some groups the step of ``torch.optim`` runs: groups with tensors that are sparse, complex or on several
         devices, with subclasses that override operators (except most DTensors), or with parameters that share memory.
@@ -127,8 +127,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         self._update({"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef})
         return loss
 
-    # torch.compile cannot improve one fused call for all tensors, and would trace each tensor of the lists. Autograd
-    # remains enabled, because the operators have no derivative, and no_grad would take 1.5 us.
+    # `torch.compile` cannot improve one fused call for all tensors, and would trace each tensor of the lists. Autograd
+    # remains enabled, because the operators have no derivative, and `no_grad` would take 1.5 us.
     @disabled
     def _update(self, scalars: Scalars) -> None:
         for name, given in scalars.items():
@@ -159,11 +159,11 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
         """Return the names of a parameter's state in the order of the operator's lists, and the operator's options.
 
-        A name of None gives an empty list. The result is None if only torch.optim supports the options of the group.
+        A name of None gives an empty list. The result is None if only ``torch.optim`` supports the group's options.
         """
 
     def _gather(self, group: Group, params: list[Tensor], grads: list[Tensor]) -> tuple[TensorLists, Arguments] | None:
-        """Return the tensors and options of a group for the operator, or None if torch.optim steps the group."""
+        """Return the tensors and options of a group for the operator, or None if ``torch.optim`` steps the group."""
         plan = self._plan(group)
         if plan is None or not _facts_of(params[0].device).skips_by_itself:
             return None
@@ -196,15 +196,15 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state that ``state_dict`` of this class or of the class in torch.optim returned.
+        """Load a state that ``state_dict`` of this class or of the class in ``torch.optim`` returned.
 
         Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the dtype of its parameter. If
         ``state_dtype`` was given, this method casts the state from its saved dtype to ``state_dtype`` instead, and
         warns if the dtypes differ. If an error is raised, nothing is loaded.
 
         Raises:
-            ValueError: If the state lacks or has invalid values, or, as in torch.optim, if its groups do not match.
-            KeyError, AttributeError: As in torch.optim, if the argument is not the state of an optimizer.
+            ValueError: If the state lacks or has invalid values, or, as in ``torch.optim``, if its groups do not match.
+            KeyError, AttributeError: As in ``torch.optim``, if the argument is not the state of an optimizer.
         """
         loaded: list[dict[str, Any]] = []
         converted: set[torch.dtype] = set()
@@ -221,9 +221,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
 
     def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Return a state. Raise a ValueError if a value that the step of torch.optim requires is missing or invalid."""
+        """Return a state. Raise a ValueError if the state lacks a value that a step requires, or has an invalid one."""
         groups, state = state_dict["param_groups"], state_dict["state"]
-        # Flags can be missing, because older releases saved fewer. torch.optim sets them.
+        # Flags can be missing, because older releases saved fewer. `torch.optim` sets them.
         wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
         parts = [(f"parameter group {number}", group, wanted) for number, group in enumerate(groups)]
         keys = chain.from_iterable(group["params"] for group in groups)
@@ -281,5 +281,5 @@ def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.
 
 
 def _place_of_step(param: Tensor) -> torch.device:
-    """Return the device of the step count: the parameter's, or the CPU if the step of torch.optim reads it there."""
+    """Return the device of the step count: the parameter's, or the CPU on devices that ``torch.optim`` steps."""
     return param.device if _facts_of(param.device).skips_by_itself else _CPU

@@ -12,7 +12,7 @@ from polycast.devices import HOST
 from polycast.torch_internals import DisableTorchFunction, DispatchKey, DispatchKeySet
 
 Group: TypeAlias = dict[str, Any]
-Operator: TypeAlias = Any  # this is a torch._ops.OpOverload
+Operator: TypeAlias = Any  # this is a `torch._ops.OpOverload`
 Arguments: TypeAlias = dict[str, Any]  # an operator has these arguments after its lists
 
 NOTHING: Arguments = {}
@@ -64,7 +64,7 @@ def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
 
 
 def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor on a device. Only a copy to the CPU syncs: the CPU would read a copy that has not ended."""
+    """Return a tensor on a device. Only a copy to the CPU syncs, because the CPU could read an unfinished copy."""
     return tensor.to(device, non_blocking=device.type != HOST)
 
 

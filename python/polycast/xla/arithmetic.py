@@ -1,4 +1,4 @@
-"""The arithmetic of Adam, SGD and the scale in XLA ops, in the order of torch.optim's for-loop.
+"""The arithmetic of Adam, SGD and the scale in XLA ops, in the order of the for-loop of ``torch.optim``.
 
 Factors that all elements share are computed in float64, like the Python floats of the for-loop. Elements are computed
 in float32, or in float64 for float64 parameters, and rounded once at the end.
@@ -11,7 +11,7 @@ from polycast.xla.ops import Op, all_finite, like, scalar
 
 
 class Controls(NamedTuple):
-    """The one-element inputs of a step, as scalars. The numbers are float64, and lr is the first of them."""
+    """The one-element inputs of a step, as scalars. The numbers are float64, and ``lr`` is the first of them."""
 
     numbers: list[Op]
     found_inf: Op | None = None
@@ -42,26 +42,26 @@ def compute_dtype(param: Op) -> str:
 
 
 def carried(new: Op, kept: Op) -> Op:
-    """Return the value that the parameter's update reads: `kept`, unless its dtype rounds `new`.
+    """Return the value that the parameter's update reads: ``kept``, unless its dtype rounds ``new``.
 
-    If the update read `new`, XLA would compute `new` twice from all its inputs. In a skipped step `kept` is the old
-    value, which does not matter, because the step discards the update as well.
+    If the update read ``new``, XLA would compute ``new`` twice from all its inputs. In a skipped step ``kept`` is the
+    old value, which does not matter, because the step discards the update as well.
     """
     return kept if kept.shape().dtype == new.shape().dtype else new
 
 
 @dataclass(frozen=True)
 class Adam:
-    """One step of Adam or AdamW. Its numbers are lr, beta1, beta2, weight_decay, eps."""
+    """One step of Adam or AdamW. Its numbers are ``lr``, ``beta1``, ``beta2``, ``weight_decay`` and ``eps``."""
 
     maximize: bool
     weight_decay: bool
     decoupled: bool
     towards_grad: bool
-    """Whether to use lerp_'s formula for a weight (1 - beta1) of at least one half."""
+    """Whether to use the formula of ``lerp_`` for a weight (``1 - beta1``) of at least one half."""
 
     def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
-        """Return the new param, exp_avg, exp_avg_sq, max_exp_avg_sq (with amsgrad only) and step."""
+        """Return the new parameter, ``exp_avg``, ``exp_avg_sq``, ``max_exp_avg_sq`` (only for AMSGrad) and ``step``."""
         lr, beta1, beta2, weight_decay, eps = controls.numbers
         one = lr.scalar_like(1)
         *moments, step = state
@@ -91,7 +91,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class SGD:
-    """One step of SGD. Its numbers are lr, weight_decay, momentum. A momentum buffer starts as zeros."""
+    """One step of SGD. Its numbers are ``lr``, ``weight_decay`` and ``momentum``. A momentum buffer starts as zeros."""
 
     maximize: bool
     weight_decay: bool
@@ -99,7 +99,7 @@ class SGD:
     nesterov: bool
 
     def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
-        """Return the new param and, with momentum, the momentum_buffer."""
+        """Return the new parameter and, with momentum, the new ``momentum_buffer``."""
         lr, weight_decay, momentum = controls.numbers
         dtype = compute_dtype(param)
         value = param.cast(dtype)
@@ -117,12 +117,12 @@ class SGD:
 
 
 def next_scale(ops: list[Op]) -> list[Op]:
-    """Return the next scale and growth tracker from the current ones, found_inf, and a vector of the numbers."""
+    """Return the next scale and growth tracker from the current ones, ``found_inf``, and a vector of the numbers."""
     old, tracker = [scalar(op) for op in ops[:2]]
     growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
     found, wide = scalar(ops[2]) != scalar(ops[2]).scalar_like(0), old.cast("f64")
     following = tracker + tracker.scalar_like(1)
-    reached = following.cast("f64") == interval  # PyTorch compares with == as well
+    reached = following.cast("f64") == interval  # PyTorch compares with `==` as well
     grown = (wide * growth).cast(old.shape().dtype)
     raised = all_finite(grown).select(grown.cast("f64").min(ceiling), wide)
     new = found.select((wide * backoff).max(floor), reached.select(raised, wide)).cast(old.shape().dtype)

@@ -1,6 +1,6 @@
-"""XLA computations over whole lists of tensors, built once and called lazily. `update` writes results in place.
+"""XLA computations over whole lists of tensors, built once and called lazily. ``update`` writes results in place.
 
-torch_xla traces every operator into nodes of a graph, which costs host time in each step. A user computation is a
+``torch_xla`` traces every operator into nodes of a graph, which costs host time in each step. A user computation is a
 single node for any number of tensors.
 """
 
@@ -27,7 +27,7 @@ Build: TypeAlias = Callable[[list[Op]], list[Op]]
 # This cache has no limit, because a program has few computations, of a few kilobytes each.
 _computations: dict[Hashable, Any] = {}
 _KIND_OF_INPUT = attrgetter("dtype", "shape")
-# If this key is excluded, torch_xla returns tensors without the wrapper of functionalization, as write_back requires.
+# If this key is excluded, `torch_xla` returns tensors without functionalization's wrapper, as `write_back` requires.
 _FUNCTIONALIZE = DispatchKeySet(DispatchKey.Functionalize)
 
 
@@ -54,8 +54,8 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
     import torch_xla
     from torch_xla.core import xla_builder
 
-    # torch_xla numbers the inputs of a node from the last to the first, and XLA gives each result the first free buffer
-    # of its size. In reverse order each result gets the buffer of its old value. Otherwise each tensor is copied twice.
+    # `torch_xla` numbers a node's inputs from the last to the first, and XLA gives each result the first free buffer of
+    # its size. So only in reverse order each result gets the buffer of its old value, without copies.
     inputs = inputs[::-1]
     key = (kind, *map(_KIND_OF_INPUT, inputs))
     if key not in _computations:
@@ -73,7 +73,7 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
 def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> Tensor:  # noqa: ARG001
     """Return a float64 vector of the values on the device. It is cached, so an owner uploads equal values once.
 
-    The result is not a scalar, because torch_xla compiles scalars such as 0 and 1 into the graph, and recompiles for
+    The result is a vector, because ``torch_xla`` compiles scalars such as 0 and 1 into the graph, and recompiles for
     each value. Each owner has its own vector, because a graph would change when two owners stop sharing a vector.
     """
     return torch.tensor(values, dtype=torch.float64).to(device)

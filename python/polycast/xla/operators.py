@@ -18,7 +18,7 @@ Tensors: TypeAlias = list[Tensor]
 
 
 def register(library: Library) -> None:
-    """Register the operators' kernels for XLA in a library. The kernels import torch_xla when they are called.
+    """Register the operators' kernels for XLA in a library. The kernels import ``torch_xla`` when they are called.
 
     Functionalization wraps all XLA tensors, and raises for an operator that writes and is not an ATen operator.
     Therefore operators that write are registered above functionalization, on the autograd key. Fake tensors have this
@@ -73,7 +73,7 @@ def _step(
         return
     device = tensors[0][0].device
     scalars = {name: on_device(device, tensor) for name, tensor in optional.items() if tensor is not None}
-    is_input = lr.device.type == "xla"  # then lr is a separate input, and the element for it in the vector is not used
+    is_input = lr.device.type == "xla"  # then `lr` is a separate input, and its element in the vector is not used
     scalars.update({"lr": lr} if is_input else {})
     vector = upload((0.0 if is_input else float(lr.item()), *numbers), device, id(tensors[0][0]))
     params, grads, *states = tensors
