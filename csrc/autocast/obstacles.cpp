@@ -69,6 +69,10 @@ bool is_optional_dtype(const c10::Argument& argument) {
   return optional && optional->getElementType()->kind() == c10::TypeKind::ScalarTypeType;
 }
 
+bool updates_statistics(const c10::FunctionSchema& schema) {
+  return schema.argumentIndexWithName("running_mean").has_value();
+}
+
 std::vector<std::string> overloads_of(const std::string& key) {
   std::vector<std::string> names;
   if (key == "*") {
@@ -112,8 +116,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
   if (category == Category::fp32_set_opt_dtype && std::none_of(arguments.begin(), arguments.end(), is_optional_dtype)) {
     return "has no optional dtype argument; use fp32";
   }
-  const auto is_statistic = [](const c10::Argument& argument) { return argument.name() == "running_mean"; };
-  if (category == Category::lower_precision_fp && std::any_of(arguments.begin(), arguments.end(), is_statistic)) {
+  if (category == Category::lower_precision_fp && updates_statistics(op->schema())) {
     return "updates its running statistics, and an update of cast copies would be lost; use fp32";
   }
   int tensors = 0;

@@ -17,7 +17,8 @@
 
 namespace c10 {
 struct Argument;
-}
+struct FunctionSchema;
+}  // namespace c10
 
 namespace polycast::autocast {
 
@@ -86,6 +87,9 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
 
 // Returns whether an argument is an optional dtype, which fp32_set_opt_dtype can set.
 bool is_optional_dtype(const c10::Argument& argument);
+
+// Returns whether an op may write to its running statistics, like batch_norm. Its schema does not state this write.
+bool updates_statistics(const c10::FunctionSchema& schema);
 
 // A rule of a policy's row on one device, and the source of the rule in the policy.
 struct RuleSpec {

@@ -86,6 +86,7 @@ class ProgramCall:
     is_in_region: bool
     inputs: list[CallInput]
     outputs: list[CallOutput]
+    updates_statistics: bool
     has_non_finite_number: bool
     found_inf: torch.Tensor | None
     def run(self, tensors: Sequence[Tensor], policy: KernelPolicy | None, is_wide: bool, /) -> list[Tensor]: ...

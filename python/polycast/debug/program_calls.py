@@ -16,8 +16,6 @@ from polycast.policy.rules import shown
 Key = tuple[int, int]
 Values = dict[Key, Tensor]
 Rule = tuple[str, str]  # a module and an op; the module "" stands for the whole program
-# These calls write into their running statistics, although their schemas do not state it.
-_WRITERS = ("batch_norm", "instance_norm")
 CAST = "to"  # a rule with this op removes the casts of the program itself
 # These calls cannot run again, because other processes would have to repeat them as well.
 _COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
@@ -237,7 +235,7 @@ class StepCalls:
             raise RuntimeError("other processes would have to make the call again as well")
         copies = any(output.is_written for call in calls for output in call.outputs)
         for call in calls:
-            copies = copies or any(name in call.name for name in _WRITERS)
+            copies = copies or call.updates_statistics
             tensors = []
             for one in call.inputs:
                 tensor = values.get(one.key)
