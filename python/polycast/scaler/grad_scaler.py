@@ -188,7 +188,7 @@ class GradScaler(TorchGradScaler):
         else:
             result = super().step(optimizer, *args, **kwargs)
         state.of_torch["stage"], state.was_skipped = OptState.STEPPED, found_inf
-        state.skip_count = state.skip_count + found_inf
+        state.skip_count.add_(found_inf)  # in place, for CUDA graphs
         return result
 
     @disabled
@@ -311,7 +311,7 @@ class GradScaler(TorchGradScaler):
         key, states = id(inner), self._states
         if key not in states:
             reference = weakref.ref(inner, lambda _: states.pop(key, None))
-            states[key] = new_state(reference, self._process_group, torch.zeros_like(scale))
+            states[key] = new_state(reference, self._process_group, scale)
         state, of_torch = states[key], self._per_optimizer_states[key]
         if inner is not optimizer:
             self._per_optimizer_states[id(optimizer)] = of_torch  # PyTorch looks up the state by the wrapper.

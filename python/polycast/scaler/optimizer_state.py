@@ -140,12 +140,13 @@ def found_in(of_torch: Iterable[dict[str, Any]], states: list[OptimizerState], d
     return found_inf if found_infs else None
 
 
-def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:
+@torch.inference_mode(False)  # A count that is created in inference mode cannot be written outside of it.
+def new_state(reference: Any, process_group: Any, scale: Tensor) -> OptimizerState:
     """Return an optimizer's state before its first step. FSDP1's shards lack a mesh: by default all ranks agree."""
     params = (param for group in reference().param_groups for param in group["params"])
     if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
         process_group = torch.distributed.group.WORLD
-    return OptimizerState(reference, process_group, zero, zero)
+    return OptimizerState(reference, process_group, torch.zeros_like(scale), torch.zeros_like(scale))
 
 
 def unwrapped(optimizer: Any) -> Any:
