@@ -56,7 +56,7 @@ class GradScaler(TorchGradScaler):
             and for the shards of FSDP1 the default is all ranks.
 
     Raises:
-        TypeError, ValueError: If ``init_scale`` is not a finite number within the bounds, or PyTorch lacks the device.
+        TypeError, ValueError: If ``init_scale`` or a bound is invalid, or PyTorch lacks the device.
         AssertionError: As in PyTorch, if ``growth_factor`` is not above 1, or ``backoff_factor`` is not below 1.
 
     Example:
@@ -92,6 +92,8 @@ class GradScaler(TorchGradScaler):
         skip_on_host: bool = False,
         process_group: Any = None,
     ) -> None:
+        if not min_scale <= max_scale:
+            raise ValueError(f"min_scale: expected a number up to max_scale, got {min_scale=} and {max_scale=}")
         # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of tiny is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
