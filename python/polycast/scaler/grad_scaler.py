@@ -1,6 +1,5 @@
 """A ``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers."""
 
-import weakref
 from collections import defaultdict
 from typing import Any
 
@@ -56,7 +55,8 @@ class GradScaler(TorchGradScaler):
             and for the shards of FSDP1 the default is all ranks.
 
     Raises:
-        TypeError, ValueError: If ``init_scale`` or a bound is invalid, or PyTorch lacks the device.
+        TypeError, ValueError: If ``init_scale`` is not a finite number within the bounds, a bound is NaN, or PyTorch
+            lacks the device.
         AssertionError: As in PyTorch, if ``growth_factor`` is not above 1, or ``backoff_factor`` is not below 1.
 
     Example:
@@ -312,8 +312,7 @@ class GradScaler(TorchGradScaler):
         inner = unwrapped(optimizer) if hasattr(optimizer, "optimizer") else optimizer
         key, states = id(inner), self._states
         if key not in states:
-            reference = weakref.ref(inner, lambda _: states.pop(key, None))
-            states[key] = new_state(reference, self._process_group, scale)
+            states[key] = new_state(inner, lambda _: states.pop(key, None), self._process_group, scale)
         state, of_torch = states[key], self._per_optimizer_states[key]
         if inner is not optimizer:
             self._per_optimizer_states[id(optimizer)] = of_torch  # PyTorch looks up the state by the wrapper.
