@@ -15,7 +15,7 @@ from polycast import devices
 from polycast._dtypes import dtype_of
 from polycast.syncfree import torch_fused  # noqa: F401 -- the import registers the operators for other devices
 from polycast.syncfree.gather import gather_group, with_gradients
-from polycast.syncfree.slow_path import Scalars, is_skipped, step_by_torch
+from polycast.syncfree.slow_path import Scalars, is_skipped, read_lr, step_by_torch
 from polycast.syncfree.tensor_lists import Arguments, Group, Operator, TensorLists, moved
 from polycast.torch_internals import disabled
 
@@ -101,7 +101,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             The result of the closure, or None.
 
         Raises:
-            ValueError: If sizes do not match, a tensor is expanded, or an operator reads a NaN as ``lr`` on the CPU.
+            ValueError: If sizes do not match, a tensor is expanded, or the CPU reads a NaN as ``lr``.
             TypeError: If a tensor has an unsupported dtype, or if a scalar is not a tensor.
             RuntimeError: If a tensor cannot be written or has no memory, or if the step of ``torch.optim`` raises it.
 
@@ -147,6 +147,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                 others.append((group, params))
         if others and is_skipped(scalars):
             return
+        others = [({**group, "lr": read_lr(group["lr"])}, params) for group, params in others]  # before any write
         # One call checks its arguments before it writes. Several calls are all checked before the first one writes.
         for lists, arguments in calls if len(calls) + len(others) > 1 else ():
             lists.check(self._operator, self.param_groups, arguments)
@@ -271,7 +272,7 @@ def _facts_of(device: torch.device) -> devices.DeviceType:
 def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.device) -> None:
     """Add the learning rate, and the scalars that are not None, to an operator's arguments."""
     if not isinstance(lr, Tensor):
-        lr = torch.scalar_tensor(lr, dtype=torch.float64, device=_CPU)
+        lr = torch.scalar_tensor(float(lr), dtype=torch.float64, device=_CPU)
     elif not lr.is_floating_point():
         lr = lr.to(torch.float32)
     arguments["lr"] = lr if lr.device in (_CPU, device) else moved(lr, device)
