@@ -65,6 +65,9 @@ def test_loaded_state_is_converted_with_one_warning(kind: str) -> None:
     seen: list[torch.dtype] = []
     ours.register_load_state_dict_post_hook(lambda it: seen.extend(tensor.dtype for tensor in moments(it)))
     text = r"^loaded state of torch.bfloat16 is converted to the state_dtype torch.float32$"
+    with pytest.raises(UserWarning, match=text):  # Then nothing is loaded.
+        ours.load_state_dict(saved.state_dict())
+    assert moments(ours) == []
     with pytest.warns(UserWarning, match=text) as found:
         ours.load_state_dict(saved.state_dict())
     assert [warning.filename for warning in found] == [__file__]

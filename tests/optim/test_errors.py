@@ -94,8 +94,8 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state with a text as the count": ("Adam", lambda it: it.load_state_dict(damaged(it, "step", step="one"))),
     "state with None as an average": ("Adam", lambda it: it.load_state_dict(damaged(it, "exp_avg", exp_avg=None))),
     "state without an average": ("Adam", lambda it: it.load_state_dict(damaged(it, "exp_avg_sq"))),
-    "a NaN for lr": ("SGD Adam", lambda it: step_with(it, lr=NAN)),
-    "a tensor of NaN for lr": ("SGD", lambda it: step_with(it, lr=torch.tensor(NAN))),  # Other kernels never sync.
+    "a NaN for lr": ("SGD Adam stock", lambda it: step_with(it, lr=NAN)),
+    "a tensor of NaN for lr": ("SGD stock", lambda it: step_with(it, lr=torch.tensor(NAN))),  # Others never sync.
     "two numbers for lr": ("SGD Adam", lambda it: step_with(it, lr=torch.ones(2))),
     "an expanded parameter": ("SGD Adam", lambda it: step_and(it, torch.ones(1).expand(3))),
     "a parameter of inference mode": ("SGD Adam", lambda it: step_and(it, torch.inference_mode()(torch.ones)(3))),

@@ -3,6 +3,7 @@
 import inspect
 from typing import Any
 
+import numpy
 import polycast
 import pytest
 import torch
@@ -37,6 +38,7 @@ def test_the_arguments_match_torch_optim(name: str) -> None:
         ("SGD", {"foreach": True, "lr": torch.tensor(0.1)}),
         ("SGD", {"lr": torch.tensor(0.1, requires_grad=True), "weight_decay": torch.tensor(0.1), "momentum": 1}),
         ("SGD", {"lr": torch.tensor(1)}),
+        ("SGD", {"lr": numpy.array(0.1)}),
         ("Adam", {"betas": [0.9, 0.99], "amsgrad": 1, "lr": torch.tensor(1)}),
         ("AdamW", {"capturable": True, "fused": True}),
         ("AdamW", {"foreach": True, "lr": torch.tensor(0.1)}),

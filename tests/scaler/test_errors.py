@@ -45,6 +45,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "init_scale of 0": lambda s, o, it: GradScaler(init_scale=0.0),
     "an infinity for init_scale": lambda s, o, it: GradScaler(init_scale=INF),
     "a NaN for min_scale": lambda s, o, it: GradScaler(init_scale=8.0, min_scale=NAN, max_scale=9.0),
+    "a NaN for max_scale": lambda s, o, it: GradScaler(init_scale=8.0, max_scale=NAN),
     # Wrong new scales.
     "two new scales": lambda s, o, it: s.update(torch.ones(2)),
     "a new scale with a gradient": lambda s, o, it: s.update(torch.ones(1, requires_grad=True)),

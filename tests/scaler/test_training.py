@@ -9,6 +9,8 @@ from polycast import syncfree
 from polycast.devices import facts_of
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as TorchGradScaler
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests.scaler.common import INF, LOOKS, SCALE, started
 from tests.support.devices import no_syncs_of_steps, synchronize
@@ -40,9 +42,33 @@ class Training:
             self.scaler.clip_grad_norm(optimizer, max_norm=0.1)
             self.scaler.step(optimizer)
         self.scaler.update()
+        self.schedule.step()
 
     def tensors(self) -> list[Tensor]:
         return [tensor for optimizer in self.optimizers for tensor in tensors(optimizer)]
+
+    def numbers(self) -> list[float]:
+        skips = [self.scaler.skip_count(optimizer).item() for optimizer in self.optimizers]
+        return [*skips, self.scaler.get_scale(), *self.schedule.get_last_lr()]
+
+
+class Recording(TorchDispatchMode):
+    """The ops of a block. A replay runs them on the tensors of the block, like the replay of a CUDA graph."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls = list[tuple[Any, ...]]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls.append((func, args, kwargs or {}, result := func(*args, **(kwargs or {}))))
+        return result
+
+    @torch.no_grad()
+    def replay(self) -> None:
+        for func, args, kwargs, result in self.calls:
+            for old, new in zip(tree_leaves(result), tree_leaves(func(*args, **kwargs)), strict=True):
+                if isinstance(old, Tensor):
+                    old.copy_(new)
 
 
 def test_thirty_iterations_do_not_sync(real_device: str) -> None:
@@ -50,7 +76,6 @@ def test_thirty_iterations_do_not_sync(real_device: str) -> None:
     with no_syncs_of_steps(real_device):
         for number in range(30):
             run.step(factors[number % 10 == 4])
-            run.schedule.step()
             synchronize(real_device)
     assert [run.scaler.skip_count(optimizer).item() for optimizer in run.optimizers] == [3, 3]
     assert run.schedule.get_last_lr() == pytest.approx([0.01 * 0.99**27])
@@ -58,20 +83,21 @@ def test_thirty_iterations_do_not_sync(real_device: str) -> None:
 
 
 def test_a_captured_iteration_equals_an_eager_one(real_device: str) -> None:
-    module: Any = getattr(torch, real_device, None)
-    kind = getattr(module, f"{real_device.upper()}Graph", None)
-    if kind is None:
+    module: Any = torch.get_device_module("cpu" if real_device == "xla" else real_device)
+    if real_device != "cpu" and not hasattr(module, f"{real_device.upper()}Graph"):
         pytest.skip(f"{real_device} has no graphs that can be captured")
-    graph, factor = kind(), torch.ones(1, device=real_device)
-    eager, captured = Training(real_device), Training(real_device)
+    graph: Any = Recording() if real_device == "cpu" else getattr(module, f"{real_device.upper()}Graph")()
+    factor, eager, captured = torch.ones(1, device=real_device), Training(real_device), Training(real_device)
     stream = module.Stream()  # The iterations that create state must not be captured.
     stream.wait_stream(module.current_stream())
     with module.stream(stream):
         for run in (eager, captured) * 3:
             run.step(factor)
     module.current_stream().wait_stream(stream)
-    with module.graph(graph):
+    with graph if real_device == "cpu" else module.graph(graph):
         captured.step(factor)
+    if real_device == "cpu":
+        eager.step(factor)  # Unlike a capture, the recording has run the iteration.
     for value in (1.0, INF, 1.0, 1.0):
         factor.fill_(value)
         before = [tensor.clone() for tensor in captured.tensors()]
@@ -79,6 +105,7 @@ def test_a_captured_iteration_equals_an_eager_one(real_device: str) -> None:
         eager.step(factor)
         assert value == 1.0 or all(map(same_bits, before, captured.tensors()))
         torch.testing.assert_close(captured.tensors(), eager.tensors(), rtol=1e-3, atol=1e-5)
+        assert captured.numbers() == pytest.approx(eager.numbers())
 
 
 def scaled_steps(look: str, device: str = "cpu", optim: Any = syncfree) -> list[Any]:

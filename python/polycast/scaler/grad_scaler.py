@@ -1,6 +1,5 @@
 """A ``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers."""
 
-import weakref
 from collections import defaultdict
 from typing import Any
 
@@ -56,7 +55,8 @@ class GradScaler(TorchGradScaler):
             and for the shards of FSDP1 the default is all ranks.
 
     Raises:
-        TypeError, ValueError: If ``init_scale`` is not a finite number within the bounds, or PyTorch lacks the device.
+        TypeError, ValueError: If ``init_scale`` is not a finite number within the bounds, a bound is NaN, or PyTorch
+            lacks the device.
         AssertionError: As in PyTorch, if ``growth_factor`` is not above 1, or ``backoff_factor`` is not below 1.
 
     Example:
@@ -92,6 +92,8 @@ class GradScaler(TorchGradScaler):
         skip_on_host: bool = False,
         process_group: Any = None,
     ) -> None:
+        if not min_scale <= max_scale:
+            raise ValueError(f"min_scale: expected a number up to max_scale, got {min_scale=} and {max_scale=}")
         # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of `tiny` is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
@@ -188,7 +190,7 @@ class GradScaler(TorchGradScaler):
         else:
             result = super().step(optimizer, *args, **kwargs)
         state.of_torch["stage"], state.was_skipped = OptState.STEPPED, found_inf
-        state.skip_count = state.skip_count + found_inf
+        state.skip_count.add_(found_inf)  # in place, for CUDA graphs
         return result
 
     @disabled
@@ -310,8 +312,7 @@ class GradScaler(TorchGradScaler):
         inner = unwrapped(optimizer) if hasattr(optimizer, "optimizer") else optimizer
         key, states = id(inner), self._states
         if key not in states:
-            reference = weakref.ref(inner, lambda _: states.pop(key, None))
-            states[key] = new_state(reference, self._process_group, torch.zeros_like(scale))
+            states[key] = new_state(inner, lambda _: states.pop(key, None), self._process_group, scale)
         state, of_torch = states[key], self._per_optimizer_states[key]
         if inner is not optimizer:
             self._per_optimizer_states[id(optimizer)] = of_torch  # PyTorch looks up the state by the wrapper.

@@ -1,7 +1,7 @@
 """The state that a gradient scaler has of each optimizer, and its passes over the optimizer's gradients."""
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
 class OptimizerState:
     """The state that a scaler has of an optimizer and of its wrappers."""
 
-    optimizer: "weakref.ref[torch.optim.Optimizer]"
+    optimizer: Callable[[], Any]  # a reference, which is weak if possible
     process_group: Any  # ranks that skip together in addition to the ranks of each mesh, or None
     was_skipped: Tensor  # whether the last step was skipped: a float32 element on the device of the scale
     skip_count: Tensor
@@ -140,12 +140,21 @@ def found_in(of_torch: Iterable[dict[str, Any]], states: list[OptimizerState], d
     return found_inf if found_infs else None
 
 
-def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:
+@torch.inference_mode(False)  # A count that is created in inference mode cannot be written outside of it.
+def new_state(optimizer: Any, on_free: Callable[[Any], Any], process_group: Any, scale: Tensor) -> OptimizerState:
     """Return an optimizer's state before its first step. FSDP1's shards lack a mesh: by default all ranks agree."""
-    params = (param for group in reference().param_groups for param in group["params"])
+    params = (param for group in optimizer.param_groups for param in group["params"])
     if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
         process_group = torch.distributed.group.WORLD
-    return OptimizerState(reference, process_group, zero, zero)
+    zeros = torch.zeros_like(scale), torch.zeros_like(scale)
+    return OptimizerState(_reference_to(optimizer, on_free), process_group, *zeros)
+
+
+def _reference_to(optimizer: Any, on_free: Callable[[Any], Any]) -> Callable[[], Any]:
+    try:
+        return weakref.ref(optimizer, on_free)
+    except TypeError:  # The class has __slots__. While it is referenced, no other object has its id.
+        return lambda: optimizer
 
 
 def unwrapped(optimizer: Any) -> Any:

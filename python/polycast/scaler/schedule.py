@@ -41,13 +41,17 @@ class SkipAwareLR(LRScheduler):
         for group in groups:
             group["lr"] = float(group["lr"])  # groups may share a tensor
         self.base_lrs = [float(group.setdefault("initial_lr", group["lr"])) for group in groups]
+        params = [param for group in groups for param in group["params"]]
+        # This is a vector, because torch_xla compiles again for some values of 0-d tensors.
+        self._count = torch.zeros(1, dtype=torch.int64, device=params[0].device if params else None)
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 
     def step(self) -> None:  # type: ignore[override]  # the CPU does not know the epoch
         """Advance the learning rates, unless the last step of the optimizer was skipped. Call this after each step."""
         skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1
-        self._set_lr(moved(self._count, skipped.device) + skipped.logical_not())
+        self._count = moved(self._count, skipped.device).add_(skipped.logical_not())  # in place, for CUDA graphs
+        self._set_lr()
 
     def get_last_lr(self) -> list[float]:
         """Return the learning rate of each group. This syncs."""
@@ -70,16 +74,14 @@ class SkipAwareLR(LRScheduler):
             )
         self.base_lrs, self.last_epoch = list(state_dict["base_lrs"]), state_dict["steps_taken"]
         self._step_count = self.last_epoch + 1
-        devices = [param.device for group in self.optimizer.param_groups for param in group["params"]]
-        self._set_lr(torch.tensor([self.last_epoch]).to(next(iter(devices), None)))
+        self._count.fill_(self.last_epoch)
+        self._set_lr()
 
-    def _set_lr(self, count: Tensor) -> None:
-        self._count = count  # this is a vector, because `torch_xla` compiles again for some values of 0-d tensors
+    def _set_lr(self) -> None:
         ours = isinstance(unwrapped(self.optimizer), SyncFreeOptimizer)
         # PyTorch's fused kernels on cuda accept a learning rate in float32 only.
-        steps = count.squeeze().to(
-            torch.float64 if ours and devices.facts_of(count.device.type).has_float64 else torch.float32
-        )
+        has_float64 = devices.facts_of(self._count.device.type).has_float64
+        steps = self._count.squeeze().to(torch.float64 if ours and has_float64 else torch.float32)
         for group, base_lr, function in zip(self.optimizer.param_groups, self.base_lrs, self.lr_lambdas, strict=False):
             new = torch.full_like(steps, base_lr) * function(steps)
             is_same = isinstance(lr := group["lr"], Tensor) and (lr.device, lr.dtype) == (new.device, new.dtype)

@@ -5,6 +5,7 @@
 
 import inspect
 from collections import defaultdict
+from math import isnan
 from typing import Any
 
 import torch
@@ -23,6 +24,14 @@ def is_skipped(scalars: Scalars) -> bool:
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
 
+def read_lr(lr: Any) -> float:
+    """Return a learning rate as a number, because PyTorch's steps round tensors. This syncs for an accelerator's."""
+    number = float(lr)
+    if isnan(number):
+        raise ValueError(f"lr: expected a number, got {number}; pass a learning rate that is not NaN")
+    return number
+
+
 # State that is created in inference mode cannot be written outside of it. Leaving the mode enables gradients.
 @torch.inference_mode(False)
 @torch.no_grad()
@@ -33,8 +42,8 @@ def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor]
     gradients. If the state needs a wider dtype than the parameter's, the twin is a copy in that dtype. If a float16
     gradient is unscaled or clipped, the twin is at least float32, because small gradients would underflow.
     """
-    # PyTorch's fused and capturable steps support fewer groups. Its other steps round a learning rate that is a tensor.
-    options = {**group, "fused": None, "capturable": False, "lr": float(group["lr"])}
+    # PyTorch's fused and capturable steps support fewer groups.
+    options = {**group, "fused": None, "capturable": False}
     lone = list(dict.fromkeys(params))
     # Twins that are copies would overwrite each other's results, so the parameters are stepped one after the other.
     for part in [[param] for param in lone] if may_overlap(list(map(local_of, lone))) else [params]:

@@ -1,8 +1,7 @@
 """The base class of SGD, Adam and AdamW, with their step, their state and their checkpoints."""
 
-import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, TypeAlias
@@ -11,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast import devices
+from polycast import _warnings, devices
 from polycast._dtypes import dtype_of
 from polycast.syncfree import torch_fused  # noqa: F401 -- the import registers the operators for other devices
 from polycast.syncfree.gather import gather_group, with_gradients
-from polycast.syncfree.slow_path import Scalars, is_skipped, step_by_torch
+from polycast.syncfree.slow_path import Scalars, is_skipped, read_lr, step_by_torch
 from polycast.syncfree.tensor_lists import Arguments, Group, Operator, TensorLists, moved
 from polycast.torch_internals import disabled
 
@@ -101,7 +100,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             The result of the closure, or None.
 
         Raises:
-            ValueError: If sizes do not match, a tensor is expanded, or an operator reads a NaN as ``lr`` on the CPU.
+            ValueError: If sizes do not match, a tensor is expanded, or the CPU reads a NaN as ``lr``.
             TypeError: If a tensor has an unsupported dtype, or if a scalar is not a tensor.
             RuntimeError: If a tensor cannot be written or has no memory, or if the step of ``torch.optim`` raises it.
 
@@ -147,6 +146,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                 others.append((group, params))
         if others and is_skipped(scalars):
             return
+        others = [({**group, "lr": read_lr(group["lr"])}, params) for group, params in others]  # before any write
         # One call checks its arguments before it writes. Several calls are all checked before the first one writes.
         for lists, arguments in calls if len(calls) + len(others) > 1 else ():
             lists.check(self._operator, self.param_groups, arguments)
@@ -207,21 +207,20 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             KeyError, AttributeError: As in ``torch.optim``, if the argument is not the state of an optimizer.
         """
         loaded: list[dict[str, Any]] = []
-        converted: set[torch.dtype] = set()
         # Our pre-hook runs last, so it sees the changes of other hooks. Our post-hook runs first, before other hooks.
         before = self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(self._checked(made)))
-        after = self.register_load_state_dict_post_hook(lambda _: self._take_state(loaded[0], converted), prepend=True)
+        after = self.register_load_state_dict_post_hook(lambda _: self._take_state(loaded[0]), prepend=True)
         try:
             super().load_state_dict(state_dict)
         finally:
             before.remove()
             after.remove()
-        if converted:
-            names = " and ".join(sorted(map(str, converted)))
-            warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
 
     def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Return a state. Raise a ValueError if the state lacks a value that a step requires, or has an invalid one."""
+        """Return a state. Raise a ValueError if the state lacks a value that a step requires, or has an invalid one.
+
+        Warn if the state is to be converted. If warnings are errors, nothing has been loaded.
+        """
         groups, state = state_dict["param_groups"], state_dict["state"]
         # Flags can be missing, because older releases saved fewer. `torch.optim` sets them.
         wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
@@ -241,22 +240,35 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                         f"state_dict: expected a tensor as '{name}' of {part}, got {value!r:.60}; load a state that "
                         "state_dict() returned"
                     )
+        converted = {
+            str(value.dtype)
+            for param, name, value in self._saved_values(state_dict)
+            if self.state_dtype is not None and name in self._average_names and value is not None
+            if value.dtype is not self._kept_dtype(param)
+        }
+        if converted:
+            text = " and ".join(sorted(converted))
+            _warnings.warn(f"loaded state of {text} is converted to the state_dtype {self.state_dtype}")
         return state_dict
 
-    def _take_state(self, state_dict: dict[str, Any], converted: set[torch.dtype]) -> None:
-        """Store the loaded values in the dtypes of this optimizer, and add differing saved dtypes to ``converted``."""
+    def _take_state(self, state_dict: dict[str, Any]) -> None:
+        """Store the loaded values in the dtypes of this optimizer."""
+        for param, name, value in self._saved_values(state_dict):
+            state = self.state[param]
+            if name == "step":
+                state[name] = torch.as_tensor(state[name], dtype=torch.float32, device=_place_of_step(param))
+            elif name in self._average_names and value is None:
+                del state[name]  # no step has written this momentum buffer
+            elif name in self._average_names and self.state_dtype is not None:
+                state[name] = value.to(param.device, self._kept_dtype(param), copy=True)
+
+    def _saved_values(self, state_dict: dict[str, Any]) -> Iterator[tuple[Tensor, str, Any]]:
+        """Return each saved value with its parameter and its name."""
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
-        for saved_id, param in zip(saved_ids, params, strict=True):
-            state, kept = self.state.get(param, {}), self._kept_dtype(param)
+        for saved_id, param in zip(saved_ids, params, strict=False):  # PyTorch raises if the numbers differ.
             for name, value in state_dict["state"].get(saved_id, {}).items():
-                if name == "step":
-                    state[name] = torch.as_tensor(state[name], dtype=torch.float32, device=_place_of_step(param))
-                elif name in self._average_names and value is None:
-                    del state[name]  # no step has written this momentum buffer
-                elif name in self._average_names and self.state_dtype is not None:
-                    state[name] = value.to(param.device, kept, copy=True)
-                    converted |= {value.dtype} - {kept}
+                yield param, name, value
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "state_dtype": self.state_dtype}
@@ -271,7 +283,7 @@ def _facts_of(device: torch.device) -> devices.DeviceType:
 def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.device) -> None:
     """Add the learning rate, and the scalars that are not None, to an operator's arguments."""
     if not isinstance(lr, Tensor):
-        lr = torch.scalar_tensor(lr, dtype=torch.float64, device=_CPU)
+        lr = torch.scalar_tensor(float(lr), dtype=torch.float64, device=_CPU)
     elif not lr.is_floating_point():
         lr = lr.to(torch.float32)
     arguments["lr"] = lr if lr.device in (_CPU, device) else moved(lr, device)
