@@ -259,12 +259,13 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   }
 }
 
-// Stops the recording in a forked process, where nothing would take the calls.
+// Stops the recording in a forked process, where nothing would take the calls. The forking thread may not have the GIL,
+// so the Python function of the recording is not freed.
 void stop_in_child() {
   state().handle = at::INVALID_CALLBACK_HANDLE;
   state().recorder.clear();
   autocast::set_rule_observer(nullptr);
-  stop_holding();
+  pause_holding(true);
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ def test_an_error_leaves_a_region() -> None:
         Compiled(failing, fullgraph=False).run(X)
 
 
-def test_a_compiler_that_fails_leaves_no_policy_active() -> None:
+def test_a_compiler_or_a_graph_that_fails_leaves_no_policy_active() -> None:
     def function(x: Tensor) -> Tensor:
         with polycast.autocast("cpu", policy=WIDE):
             result: Tensor = torch.linalg.cholesky(x) @ x
@@ -183,6 +183,8 @@ def test_a_compiler_that_fails_leaves_no_policy_active() -> None:
 
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="positive-definite"):
         torch.compile(function, backend=lambda graph, inputs: graph(*inputs))(-X)
+    with pytest.raises(RuntimeError, match="positive-definite"):
+        torch.compile(function, backend="eager")(-X)
 
 
 class Pair(nn.Module):

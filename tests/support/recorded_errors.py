@@ -61,15 +61,21 @@ class RecordedError:
 
 
 def rewrite(items: list[pytest.Item]) -> None:
-    """Replace the errors of the tests that ran, and remove the errors of tests that the collected files no longer have.
+    """Replace the errors of the tests that ran, and remove the errors of tests that no longer exist or record errors.
     Other errors remain."""
-    tests = {(item.path.with_name(NAME), f"{item.path.name}::{item.name}") for item in (*items, *deselected)}
-    files = {(path, name.partition("::")[0]) for path, name in tests}
-    for path in {path for path, _ in tests}:
+    every = [(item.path.with_name(NAME), item) for item in (*items, *deselected)]
+    files = {(path, item.path.name) for path, item in every}
+    tests = {
+        (path, f"{item.path.name}::{item.name}")
+        for path, item in every
+        if "recorded_error" in getattr(item, "fixturenames", ())
+    }
+    for path in {path for path, _ in every}:
         kept = {
             name: text
             for name, text in read(path).items()
-            if (path, name.partition("::")[0]) not in files or (path, _NUMBER.sub("", name)) in tests - _ran
+            if ((path, file := name.partition("::")[0]) not in files and path.with_name(file).exists())
+            or (path, _NUMBER.sub("", name)) in tests - _ran
         }
         if errors := kept | _found.get(path, {}):
             blocks = [f"# {name}\n{errors[name]}\n" for name in sorted(errors)]

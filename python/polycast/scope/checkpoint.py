@@ -1,7 +1,8 @@
 """Patches of activation checkpointing that rerun a function under the policies of its first run.
 
 PyTorch restores only the autocast state of devices. Its public functions look up both kinds of checkpoints in their
-module at each call, so we replace them there. The private ``torch.distributed._composable`` imports them by name.
+module at each call, so we replace them there. The private ``torch.distributed._composable`` imports a function
+by name, so it follows policies only if it is imported after polycast.
 """
 
 from collections.abc import Callable

@@ -17,10 +17,11 @@ that are compiled under a policy. Other graphs compile as in stock PyTorch.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -42,6 +43,8 @@ from polycast.torch_internals import (
     guard_manager_class,
     output_graph_class,
 )
+
+R = TypeVar("R")
 
 
 def allow_scopes() -> None:
@@ -73,9 +76,10 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
             self.compiler_fn = ddp.backend_compile_fn  # DDPOptimizer would cut the graph between an entry and its exit
         try:
             with backward_without_autocast() if enters_policy or scope_in_force() is not None else nullcontext():
-                return stock_compile(self, graph, *args)
+                compiled = stock_compile(self, graph, *args)
         finally:
             leave_to_depth(depth)  # the compiler runs the graph, and an error leaves the scopes that the graph entered
+        return _leaving(compiled) if enters_policy else compiled
 
     replace(manager, "compile_check_fn", compile_check_fn, undo)
     replace(output, "call_user_compiler", call_user_compiler, undo)
@@ -86,6 +90,23 @@ def _enters_policy(graph: torch.fx.GraphModule) -> bool:
     graphs = [module.graph for module in graph.modules() if isinstance(module, torch.fx.GraphModule)]
     entered = (node.args[-1] for each in graphs for node in each.nodes if node.target in (enter_region, enter_scope))
     return any(entered)  # 0 is the scope without a policy
+
+
+def _leaving(compiled: Callable[..., R]) -> Callable[..., R]:
+    """Return compiled code that leaves the scopes that it has entered if it raises.
+
+    The backend "eager", for example, runs the graph, in which the entry and the exit are calls without a ``finally``.
+    """
+
+    def run(*args: Any) -> R:
+        depth = scope_depth()
+        try:
+            return compiled(*args)
+        except BaseException:
+            leave_to_depth(depth)
+            raise
+
+    return run
 
 
 def is_guarding() -> bool:
