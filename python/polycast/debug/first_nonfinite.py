@@ -194,7 +194,7 @@ class NonFinite:
 def is_finite(tensor: Tensor) -> bool:
     """Return whether all elements of a tensor are finite."""
     with contextlib.suppress(Exception):  # a subclass may raise any exception for an op that it does not support
-        return bool(tensor.isfinite().all())
+        return bool((tensor.to_dense() if tensor.is_sparse else tensor).isfinite().all())
     return True
 
 
@@ -206,6 +206,8 @@ def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]
 
 def difference(one: Tensor, right: Tensor) -> float:
     """Return the error of a tensor, relative to the norm of the right one, over the right one's finite elements."""
+    if right.is_sparse:  # for example, the gradient of an embedding
+        one, right = one.to_dense(), right.to_dense()
     if not devices.facts_of(right.device.type).has_float64:
         one, right = one.cpu(), right.cpu()
     right = right.to(torch.promote_types(right.dtype, torch.float64))
