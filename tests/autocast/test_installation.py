@@ -87,7 +87,7 @@ def test_keys_on_disk_contain_the_policy_the_devices_and_the_tag_of_the_user() -
     tags = []
 
     def backend(graph: torch.fx.GraphModule, _inputs: object) -> torch.fx.GraphModule:
-        tags.append(torch.compiler.config.cache_key_tag)  # type: ignore[attr-defined]
+        tags.append(torch.compiler.config.cache_key_tag)
         return graph
 
     policy = polycast.Policy({"mm": "fp32"})

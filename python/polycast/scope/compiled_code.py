@@ -76,7 +76,7 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
             self.compiler_fn = ddp.backend_compile_fn  # DDPOptimizer would cut the graph between an entry and its exit
         try:
             with (
-                torch.compiler.config.patch(cache_key_tag=_cache_key_tag()),
+                torch.compiler.config.patch(cache_key_tag=_cache_key_tag()),  # type: ignore[attr-defined]
                 backward_without_autocast() if enters_policy or scope_in_force() is not None else nullcontext(),
             ):
                 return stock_compile(self, graph, *args)
