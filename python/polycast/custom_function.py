@@ -1,7 +1,7 @@
 """Decorators for custom autograd functions under autocast: ``custom_fwd`` and ``custom_bwd``."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
@@ -184,8 +184,8 @@ def _check_callable(decorator: str, function: Any) -> None:
 def _tensors(value: Any) -> Iterator[torch.Tensor]:  # this is 3x faster than PyTorch's `tree_leaves`
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, (dict, tuple, list)):
-        for item in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, (dict, tuple, list, Mapping)):
+        for item in value.values() if isinstance(value, Mapping) else value:
             yield from _tensors(item)
 
 
@@ -195,8 +195,12 @@ def _device_type(value: Any) -> str:
 
 
 def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
-    def cast(tensor: torch.Tensor) -> torch.Tensor:
-        eligible = tensor.is_floating_point() and tensor.itemsize in (2, 4)  # `casts.h` has the same condition
-        return tensor.to(dtype) if eligible and tensor.device.type == device_type else tensor
+    def cast(leaf: Any) -> Any:
+        if isinstance(leaf, Mapping):  # a leaf of PyTorch's trees, but torch.amp casts its values
+            return {name: _cast(item, device_type, dtype) for name, item in leaf.items()}
+        if isinstance(leaf, (tuple, list)):
+            return type(leaf)(_cast(item, device_type, dtype) for item in leaf)
+        eligible = leaf.is_floating_point() and leaf.itemsize in (2, 4)  # `casts.h` has the same condition
+        return leaf.to(dtype) if eligible and leaf.device.type == device_type else leaf
 
-    return tree_map_only(torch.Tensor, cast, value)
+    return tree_map_only((torch.Tensor, Mapping, tuple, list), cast, value)

@@ -12,8 +12,8 @@ While polycast's kernels are installed for any device, these parts differ from s
   ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
 - ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook frees casts after each step.
 - ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards on the active policies.
-- ``torch._dynamo.output_graph.OutputGraph.call_user_compiler``: backward compiles without autocast under a policy.
-- ``torch.compiler.config.cache_key_tag``: the keys of on-disk caches contain the policy and the kernels.
+- ``torch._dynamo.output_graph.OutputGraph.call_user_compiler``: backward compiles without autocast under a policy, and
+  the keys of on-disk caches contain the policy and the kernels.
 - ``sys.meta_path``: a finder waits for the import of ``torch_xla``, and of modules above that are not imported yet.
 
 Compiled code contains the casts that it was compiled with, so it does not run again after a change of the kernels.
@@ -30,13 +30,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
-from typing import Any
 
 import torch
 
-from polycast import cast_cache, policy
+from polycast import cast_cache
 from polycast._extension import (
-    BUILD,
     DEVICES,
     DEVICES_LIKE,
     install_kernels,
@@ -63,46 +61,12 @@ from polycast.scope.handle import Handle
 from polycast.torch_internals import disabled, dynamo
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
-_TAG = "polycast:"
-
-
-class _Tag(str):
-    """A tag of the installed kernels, for the keys of on-disk caches. Pickling adds the digest of the active policy."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        held = policy.current()
-        return str, (f"{self} {_TAG}{held.digest}" if held else str(self),)
-
-
-def _mark_caches(config: Any, undo: Undo) -> None:
-    """Add the build, and the devices with kernels, to the keys of on-disk caches.
-
-    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the option's default. A
-    tag that the user has set takes precedence over the default, so we change this tag as well.
-    """
-    option = config._config["cache_key_tag"]
-    default, own = vars(option).get("env_value_default"), config.cache_key_tag
-    ours = f"{_TAG}{BUILD}:{','.join(installed_kernels())}"
-
-    def put_back() -> None:
-        del option.env_value_default
-        if default is not None:
-            option.env_value_default = default
-        if isinstance(config.cache_key_tag, _Tag):  # otherwise the user has changed the tag since
-            config.cache_key_tag = own
-
-    undo.append(put_back)
-    option.env_value_default = _Tag(f"{default or ''} {ours}".lstrip())
-    if not isinstance(config.cache_key_tag, _Tag):
-        config.cache_key_tag = _Tag(f"{own} {ours}".lstrip())
-
 
 # Each function changes a module of PyTorch or `torch_xla`, after it has added a function that undoes the change.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
     "torch._dynamo": compiled_code.guard_scopes,
-    "torch.compiler.config": _mark_caches,
 }
 # This counts the changes of the kernels.
 changes = 0
@@ -279,7 +243,6 @@ def _follow() -> None:
     global changes
     changes += 1
     refresh_kernels()
-    _undo("torch.compiler.config")  # the tag contains the devices, so it is made again
     if installed_kernels():
         for name in CHANGES:
             if not _is_importing(name):  # otherwise the hook makes the change

@@ -45,8 +45,8 @@ def autocast(
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. The default is the
             current accelerator of ``torch.accelerator``, otherwise XLA if it is in use, otherwise the CPU.
         dtype: The lower precision: a dtype that the policy lists for the device, or its name ("bf16"). The default is
-            the dtype of the enclosing region or of ``torch.set_autocast_dtype``. If the policy does not list this
-            dtype, the default is the first dtype that the policy lists.
+            the dtype of the region around this call, or of ``torch.set_autocast_dtype``. If the policy does not list
+            this dtype, the default is the first dtype that the policy lists.
         enabled: Whether autocast is enabled in the region.
         cache_enabled: Whether casts of weights are reused inside the region. The default is the setting around it.
         policy: Rules of the region, in any form that :class:`polycast.Policy` accepts. They override rules of outer

@@ -1,5 +1,6 @@
 """`custom_fwd` and `custom_bwd`: the autocast state in which the forward and backward of an autograd function run."""
 
+from collections import UserDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -99,6 +100,10 @@ def test_backward_runs_under_the_state_of_forward(
     assert (a.grad.tolist(), b.grad.tolist()) == ([[6.0, 6.0]] * 2, [[4.0, 4.0]] * 2)
 
 
+class Sequence(list[Any]):
+    """A container that is a leaf of PyTorch's trees."""
+
+
 class Pair(NamedTuple):
     left: Any
     right: Any
@@ -120,7 +125,10 @@ def test_inputs_are_cast_in_nested_containers() -> None:
 
     with polycast.autocast("cpu"):
         found = polycast.custom_fwd(cast_inputs="bf16")(forward)(made, torch.ones(1), name=made)
+        cast = polycast.custom_fwd(cast_inputs="bf16")(lambda *args: args)
+        listed, mapped = cast(Sequence([torch.ones(1)]), UserDict(key=torch.ones(1)))
     assert found == ((wanted, BF16), {"name": wanted})
+    assert (type(listed), listed[0].dtype, mapped["key"].dtype) == (Sequence, BF16, BF16)
 
 
 def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:

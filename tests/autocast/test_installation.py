@@ -83,13 +83,18 @@ def test_compiled_code_follows_the_installed_kernels(inside: bool) -> None:
 
 
 @stock_kernels()
-def test_keys_on_disk_contain_the_devices_and_the_tag_of_the_user() -> None:
-    with torch.compiler.config.patch(cache_key_tag="mine"):  # type: ignore[attr-defined]
-        polycast.install("cpu")
-        mine, ours = torch.compiler.config.cache_key_tag.split()
-        assert (mine, ours.partition(":")[0], ours.rpartition(":")[2]) == ("mine", "polycast", "cpu")
-        polycast.uninstall()
-        assert torch.compiler.config.cache_key_tag == "mine"
+def test_keys_on_disk_contain_the_policy_the_devices_and_the_tag_of_the_user() -> None:
+    tags = []
+
+    def backend(graph: torch.fx.GraphModule, _inputs: object) -> torch.fx.GraphModule:
+        tags.append(torch.compiler.config.cache_key_tag)
+        return graph
+
+    policy = polycast.Policy({"mm": "fp32"})
+    with polycast.install("cpu"), polycast.use(policy), torch.compiler.config.patch(cache_key_tag="mine"):  # type: ignore[attr-defined]
+        torch.compile(torch.square, backend=backend)(X)
+    [(mine, ours)] = [tag.split() for tag in tags]
+    assert (mine, ours.split(":")[0], ours.split(":")[2:]) == ("mine", "polycast", ["cpu", policy.digest])
 
 
 @NEEDS_XLA

@@ -55,6 +55,14 @@ def test_a_copy_runs_with_its_own_weights_under_the_rules(copied: Callable[[Any]
     assert (kind(twin), kind(module), type(twin)) == (BF16, HALF, nn.Linear)
 
 
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_a_copy_of_a_graph_loses_the_rules(copied: Callable[[Any], Any]) -> None:
+    twin = copied(nn.Sequential(traced()))
+    assert (kind(twin), list(polycast.assigned(twin))) == (BF16, [])
+    polycast.assign(twin, {"0": "fp16"})
+    assert kind(twin) == HALF
+
+
 def test_a_bound_forward_is_a_method_that_does_not_keep_its_module_alive() -> None:
     module = ruled()
     forward = module.forward

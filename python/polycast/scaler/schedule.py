@@ -42,7 +42,7 @@ class SkipAwareLR(LRScheduler):
             group["lr"] = float(group["lr"])  # groups may share a tensor
         self.base_lrs = [float(group.setdefault("initial_lr", group["lr"])) for group in groups]
         params = [param for group in groups for param in group["params"]]
-        # This is a vector, because torch_xla compiles again for some values of 0-d tensors.
+        # This is a vector, because `torch_xla` compiles again for some values of 0-d tensors.
         self._count = torch.zeros(1, dtype=torch.int64, device=params[0].device if params else None)
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 

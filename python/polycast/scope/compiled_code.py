@@ -26,8 +26,10 @@ from typing import Any, TypeVar
 import torch
 
 from polycast._extension import (
+    BUILD,
     enter_region,
     enter_scope,
+    installed_kernels,
     is_in_force,
     keep_id_in_force,
     leave_scope,
@@ -36,6 +38,7 @@ from polycast._extension import (
     scope_in_force,
 )
 from polycast._replaced import Undo, replace
+from polycast.policy import current
 from polycast.torch_internals import (
     backward_without_autocast,
     compile_lock,
@@ -75,7 +78,10 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
         if enters_policy and hasattr(ddp, "backend_compile_fn"):
             self.compiler_fn = ddp.backend_compile_fn  # DDPOptimizer would cut the graph between an entry and its exit
         try:
-            with backward_without_autocast() if enters_policy or scope_in_force() is not None else nullcontext():
+            with (
+                torch.compiler.config.patch(cache_key_tag=_cache_key_tag()),  # type: ignore[attr-defined]
+                backward_without_autocast() if enters_policy or scope_in_force() is not None else nullcontext(),
+            ):
                 compiled = stock_compile(self, graph, *args)
         finally:
             leave_to_depth(depth)  # the compiler runs the graph, and an error leaves the scopes that the graph entered
@@ -83,6 +89,12 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
 
     replace(manager, "compile_check_fn", compile_check_fn, undo)
     replace(output, "call_user_compiler", call_user_compiler, undo)
+
+
+def _cache_key_tag() -> str:
+    """Return the user's tag for the keys of on-disk caches, with our build, the installed kernels and the policy."""
+    ours = f"polycast:{BUILD}:{','.join(installed_kernels())}:{current().digest}"
+    return f"{torch.compiler.config.cache_key_tag} {ours}".lstrip()
 
 
 def _enters_policy(graph: torch.fx.GraphModule) -> bool:

@@ -82,8 +82,11 @@ class Bound:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Bound":
         return Bound(self._function, deepcopy(self.__self__, memo), deepcopy(self.own, memo))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Bound, (self._function, self.__self__, self.own)
+    def __reduce__(self) -> tuple[Any, ...]:  # the module is state, because a GraphModule pickles its attributes first
+        return object.__new__, (Bound,), (self._function, self.__self__, self.own)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        Bound.__init__(self, *state)
 
 
 @inlined
@@ -135,8 +138,10 @@ def _bind(module: nn.Module, own: Callable[..., Any] | None) -> None:
 
 def rules_of(module: nn.Module) -> Policy | None:
     """Return the policy that was assigned to a module itself, or None."""
-    rules: _Rules | None = vars(module).get(_RULES)
-    return None if rules is None else rules.policy
+    attributes = vars(module)
+    rules: _Rules | None = attributes.get(_RULES)
+    # Of our attributes, an unpickled GraphModule has only the rules and `_SCRIPT`, so its rules do not apply.
+    return None if rules is None or _REPLICATE not in attributes else rules.policy
 
 
 def set_rules(module: nn.Module, policy: Policy | None) -> None:
