@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autocast/rules.h"
+#include "autocast/tensors_in.h"
 
 namespace polycast::autocast {
 
@@ -112,7 +113,6 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
   if (category == Category::fp32_set_opt_dtype && std::none_of(arguments.begin(), arguments.end(), is_optional_dtype)) {
     return "has no optional dtype argument; use fp32";
   }
-  const auto is_statistic = [](const c10::Argument& argument) { return argument.name() == "running_mean"; };
   if (category == Category::lower_precision_fp && std::any_of(arguments.begin(), arguments.end(), is_statistic)) {
     return "updates its running statistics, and an update of cast copies would be lost; use fp32";
   }

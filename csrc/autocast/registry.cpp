@@ -13,6 +13,7 @@
 #include "autocast/builtin_policy.h"
 #include "autocast/kernel.h"
 #include "autocast/rules.h"
+#include "autocast/tensors_in.h"
 #include "cast_cache/cache.h"
 
 namespace polycast::autocast {
@@ -49,10 +50,16 @@ bool has_kernel_on(const char* dispatch_key, const BuiltInRow& row) {
   return false;
 }
 
-// Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel.
+bool has_statistics(const std::string& name) {
+  const auto op = c10::Dispatcher::singleton().findSchema(operator_name(name));
+  return op && std::any_of(op->schema().arguments().begin(), op->schema().arguments().end(), is_statistic);
+}
+
+// Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel. Only the
+// boxed kernel keeps the update of running statistics.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* const rule : built_in_row(name)) {
-    if (rule && has_kernel(*rule)) {
+    if (rule && has_kernel(*rule) && !has_statistics(name)) {
       return rule->kernel(slot_of(name));
     }
   }
@@ -102,7 +109,7 @@ void install(const std::string& device_name, bool fallback) {
     if (const BuiltInRule* const rule = row[index]) {
       if (has_kernel(*rule)) {
         const std::string text = "polycast: " + name_of(rule->category) + " on " + device.name + ", from policy.yaml";
-        library.impl(name.c_str(), rule->kernel(slot_of(name)).debug(text));
+        library.impl(name.c_str(), kernel_of(name).debug(text));
       }
     } else if (has_kernel_on(device.dispatch_key, row)) {
       // Devices can share a dispatch key. An op with a rule only on another device of the key must fall through.

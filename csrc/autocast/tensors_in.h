@@ -3,6 +3,7 @@
 
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 #include <c10/util/ArrayRef.h>
 
@@ -23,6 +24,11 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
       visit_tensors(item, visit);
     }
   }
+}
+
+// Returns whether an argument is a running mean or variance. Ops update these, although their schemas do not say so.
+inline bool is_statistic(const c10::Argument& argument) {
+  return argument.name() == "running_mean" || argument.name() == "running_var";
 }
 
 // Returns the last `count` values. PyTorch reports the whole stack of a boxed call, with the values of its callers.
