@@ -165,9 +165,12 @@ void add_kernels(const Policy& policy) {
   }
   const std::lock_guard<std::mutex> lock(state().mutex);
   const Silence silence;
+  bool is_complete = true;
   for (const auto& [key, row] : policy.rows) {
+    const std::vector<std::string> names = overloads_of(key);
+    is_complete = is_complete && !names.empty() && c10::Dispatcher::singleton().findSchema(operator_name(names[0]));
     // The kernel of a listed op reads the policies already, so a row adds kernels only for unlisted overloads.
-    for (const std::string& name : overloads_of(key)) {
+    for (const std::string& name : names) {
       for (DeviceIndex index = 0; index < devices().size(); ++index) {
         const Device& device = devices()[index];
         const bool is_missing = row[index] && state().libraries.count(device.name) != 0 &&
@@ -180,7 +183,9 @@ void add_kernels(const Policy& policy) {
       }
     }
   }
-  policy.added = state().installations.load();
+  if (is_complete) {  // Otherwise a library is not imported yet.
+    policy.added = state().installations.load();
+  }
 }
 
 }  // namespace polycast::autocast

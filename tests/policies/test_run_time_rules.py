@@ -163,6 +163,17 @@ def test_a_rule_keeps_the_update_of_running_statistics(norm: torch.nn.Module, dt
         torch.testing.assert_close(mine, stock.get_buffer(name).to(mine.dtype), rtol=0.02, atol=0.02)
 
 
+def test_a_policy_applies_to_the_operators_of_a_library_that_is_imported_after_its_first_use() -> None:
+    row = Policy({"customs::mean": "float16"})._rows["customs::mean"]
+    for name, key in {"late": "customs::late", "later": "customs::later.default"}.items():
+        policy = Policy._with({key: row})
+        with polycast.autocast("cpu", policy=policy):
+            LIBRARY.define(f"{name}(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
+            LIBRARY.impl(name, _record, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+        with polycast.autocast("cpu", policy=policy):
+            assert called(name, tensor("cpu", F32)) == [HALF]
+
+
 def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:
     """Specification 1.6."""
 
