@@ -78,12 +78,9 @@ class _Reader:
         rules, before, rows = root, "", Rows()
         if isinstance(root, Mapping) and "ops" in root:
             rules, before = root["ops"], "ops."
-            for key in (key for key in root if key not in ("ops", "models")):
+            for key in (key for key in root if key != "ops"):
                 self.report(f"{key}", "unknown key next to 'ops'", "remove it, or if it is an op, move it under 'ops'")
-        if isinstance(root, Mapping) and "models" in root:
-            remedy = "pass the rules of each model under this key to polycast.assign(model, rules)"
-            self.report("models", "a policy cannot contain rules of modules", remedy)
-        elif isinstance(rules, Mapping):
+        if isinstance(rules, Mapping):
             rows = self.rows(rules, before)
         else:
             given = "nothing" if rules is None else f"a value of type {_kind(rules)}"
