@@ -100,6 +100,8 @@ NAMES: dict[str, list[object]] = {
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],
+    "hardtanh": ["nn.ReLU6", torch.nn.ReLU6],  # PyTorch has an op relu6 as well.
+    "linear": ["nn.LazyLinear"],
     "linalg_cross": ["torch.linalg.cross", torch.linalg.cross],  # "cross" is another op.
     "fft_fft": ["torch.fft.fft", torch.fft.fft],
 }
