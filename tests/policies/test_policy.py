@@ -203,6 +203,11 @@ def test_merged_policies_have_the_rules_of_both(
     assert Policy(one) | None == Policy(one)
 
 
+def test_a_merged_policy_keeps_the_rules_of_operators_of_libraries_that_are_not_imported() -> None:
+    missing = Policy._with({"nobody::op": Policy("fp16")._rows["*"]})
+    assert {*(missing | "fp32")._rows} == {"nobody::op", "*"}
+
+
 def test_a_policy_is_immutable() -> None:
     made = Policy({"mv": "fp32"})
     for name in ("digest", "rules", "note"):
