@@ -83,7 +83,11 @@ class Bound:
         return Bound(self._function, deepcopy(self.__self__, memo), deepcopy(self.own, memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Bound, (self._function, self.__self__, self.own)
+        # The module is in the state, because the arguments of a GraphModule's pickle contain its attributes.
+        return Bound.__new__, (Bound,), (self._function, self.__self__, self.own)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
 
 @inlined
@@ -136,7 +140,8 @@ def _bind(module: nn.Module, own: Callable[..., Any] | None) -> None:
 def rules_of(module: nn.Module) -> Policy | None:
     """Return the policy that was assigned to a module itself, or None."""
     rules: _Rules | None = vars(module).get(_RULES)
-    return None if rules is None else rules.policy
+    is_bound = _REPLICATE in vars(module)  # an unpickled GraphModule keeps only attributes that its class lacks
+    return rules.policy if rules is not None and is_bound else None
 
 
 def set_rules(module: nn.Module, policy: Policy | None) -> None:
