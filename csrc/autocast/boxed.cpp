@@ -1,4 +1,5 @@
-// The boxed counterpart of kernel.h's autocast kernel, for an op that has no rule in policy.yaml, or only stock rules.
+// The boxed counterpart of kernel.h's autocast kernel, for an op that has only stock rules or none in policy.yaml, or
+// that has running statistics.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "autocast/kernel.h"
 #include "autocast/policy_scope.h"
@@ -38,15 +40,38 @@ class Boxed final : public c10::OperatorKernel {
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     const size_t count = op.schema().arguments().size();
     const auto first = stack->end() - static_cast<std::ptrdiff_t>(count);
+    const std::vector<at::Tensor> own = updated_statistics(op.schema(), &*first);
     if (call.rule.category == Category::fp32_set_opt_dtype) {
       set_dtype(op.schema(), call, &*first);
     } else {
       cast_all(call, first, stack->end());
     }
+    const std::vector<at::Tensor> updated = updated_statistics(op.schema(), &*first);
     op.callBoxed(stack);
+    for (size_t index = 0; index < own.size(); ++index) {
+      if (!own[index].is_same(updated[index])) {
+        own[index].copy_(updated[index]);
+      }
+    }
   }
 
  private:
+  // Returns the running statistics that the call updates.
+  static std::vector<at::Tensor> updated_statistics(const c10::FunctionSchema& schema, const c10::IValue* arguments) {
+    std::vector<at::Tensor> found;
+    for (size_t index = 0; index < schema.arguments().size(); ++index) {
+      const c10::Argument& known = schema.arguments()[index];
+      const bool is_statistic = known.name() == "running_mean" || known.name() == "running_var";
+      if (is_statistic && arguments[index].isTensor()) {
+        found.push_back(arguments[index].toTensor());
+      }
+      if ((known.name() == "training" || known.name() == "use_input_stats") && !arguments[index].toBool()) {
+        return {};
+      }
+    }
+    return found;
+  }
+
   // Sets the first optional dtype to float32, if it is None and autocast would cast the first argument.
   static void set_dtype(const c10::FunctionSchema& schema, const Call& call, c10::IValue* arguments) {
     const std::vector<c10::Argument>& known = schema.arguments();

@@ -109,7 +109,7 @@ torch::CppFunction kernel(Slot slot) {
   return torch::CppFunction(TORCH_FN((Kernel<Op, Target>::run)));
 }
 
-// Returns the kernel of an op that has no rule in policy.yaml, or only stock rules.
+// Returns the kernel of an op that has only stock rules or none in policy.yaml, or that has running statistics.
 torch::CppFunction boxed_kernel(const std::string& name);
 
 }  // namespace polycast::autocast

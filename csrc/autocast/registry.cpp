@@ -49,10 +49,16 @@ bool has_kernel_on(const char* dispatch_key, const BuiltInRow& row) {
   return false;
 }
 
-// Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel.
+bool has_statistics(const std::string& name) {
+  const auto op = c10::Dispatcher::singleton().findSchema(operator_name(name));
+  return op && updates_statistics(op->schema());
+}
+
+// Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel. Only the
+// boxed kernel keeps the update of running statistics.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* const rule : built_in_row(name)) {
-    if (rule && has_kernel(*rule)) {
+    if (rule && has_kernel(*rule) && !has_statistics(name)) {
       return rule->kernel(slot_of(name));
     }
   }
@@ -102,7 +108,7 @@ void install(const std::string& device_name, bool fallback) {
     if (const BuiltInRule* const rule = row[index]) {
       if (has_kernel(*rule)) {
         const std::string text = "polycast: " + name_of(rule->category) + " on " + device.name + ", from policy.yaml";
-        library.impl(name.c_str(), rule->kernel(slot_of(name)).debug(text));
+        library.impl(name.c_str(), kernel_of(name).debug(text));
       }
     } else if (has_kernel_on(device.dispatch_key, row)) {
       // Devices can share a dispatch key. An op with a rule only on another device of the key must fall through.
@@ -158,9 +164,12 @@ void add_kernels(const Policy& policy) {
   }
   const std::lock_guard<std::mutex> lock(state().mutex);
   const Silence silence;
+  bool is_complete = true;
   for (const auto& [key, row] : policy.rows) {
+    const std::vector<std::string> names = overloads_of(key);
+    is_complete = is_complete && !names.empty() && c10::Dispatcher::singleton().findSchema(operator_name(names[0]));
     // The kernel of a listed op reads the policies already, so a row adds kernels only for unlisted overloads.
-    for (const std::string& name : overloads_of(key)) {
+    for (const std::string& name : names) {
       for (DeviceIndex index = 0; index < devices().size(); ++index) {
         const Device& device = devices()[index];
         const bool is_missing = row[index] && state().libraries.count(device.name) != 0 &&
@@ -173,7 +182,9 @@ void add_kernels(const Policy& policy) {
       }
     }
   }
-  policy.added = state().installations.load();
+  if (is_complete) {  // Otherwise a library is not imported yet.
+    policy.added = state().installations.load();
+  }
 }
 
 }  // namespace polycast::autocast

@@ -63,7 +63,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     "objects that are no op": lambda: Policy({torch.nn.Transformer: "fp32", len: "fp32"}),
     "keys that name nothing": lambda: Policy({3: "fp32", None: "fp32", "softmax": {torch.half: "fp32", (): "fp32"}}),
     "a key of several lines": lambda: Policy({"soft\nmax": "fp32"}),
-    "rules for modules": lambda: Policy({"models": {"Net": {"norm": "fp32"}}}),
     # Wrong rules
     "three problems of a value": lambda: Policy({"softmax": WRONG_VALUES}),
     "other words for devices": lambda: Policy({"softmax": dict.fromkeys(("gpu", "ROCm", "xpuu", "CUDA"), "fp32")}),
@@ -100,7 +99,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     # Policy files
     "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {as: fp32}}"),
     "file: more than rules": lambda: load("ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
-    "file: rules for modules": lambda: load("ops: {softmax: fp32}\nmodels: {Net: {norm: {linear: fp32}}}"),
     "file: a list of rules": lambda: load("ops: [softmax]"),
     "file: nothing": lambda: load(""),
     "file: broken YAML": lambda: load("ops: {softmax: fp32\n"),

@@ -100,6 +100,8 @@ NAMES: dict[str, list[object]] = {
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],
+    "hardtanh": ["nn.ReLU6", torch.nn.ReLU6],  # PyTorch has an op relu6 as well.
+    "linear": ["nn.LazyLinear"],
     "linalg_cross": ["torch.linalg.cross", torch.linalg.cross],  # "cross" is another op.
     "fft_fft": ["torch.fft.fft", torch.fft.fft],
 }
@@ -159,6 +161,8 @@ def test_a_policy_equals_an_equivalent_one() -> None:
     assert MINE != {"softmax": "fp32"} and MINE != {"sofmax": "fp32"} and MINE != {} and MINE != "fp32"
     assert {MINE: 1}[Policy(READ)] == 1 and len({MINE, Policy(READ), Policy()}) == 2
     assert bool(MINE) and not Policy() and Policy(None) == Policy({}) == Policy()
+    part = Policy({"norm": {"cuda": "fp32", "hpu": "fp32_append_dtype"}})  # linalg_vector_norm cannot append a dtype.
+    assert Policy(part.rules) == part and part.category("linalg_vector_norm", "hpu") == "fp32"
 
 
 def test_the_category_of_an_op_under_a_policy_and_the_built_in_one() -> None:
@@ -197,6 +201,11 @@ def test_merged_policies_have_the_rules_of_both(
     """Specification 3.5."""
     assert Policy(one) | Policy(two) == Policy(one) | two == one | Policy(two) == Policy(both)
     assert Policy(one) | None == Policy(one)
+
+
+def test_a_merged_policy_keeps_the_rules_of_operators_of_libraries_that_are_not_imported() -> None:
+    missing = Policy._with({"nobody::op": Policy("fp16")._rows["*"]})
+    assert {*(missing | "fp32")._rows} == {"nobody::op", "*"}
 
 
 def test_a_policy_is_immutable() -> None:

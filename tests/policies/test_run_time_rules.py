@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import polycast
@@ -142,11 +143,35 @@ def test_a_rule_for_an_operator_with_its_own_autocast_kernel_raises() -> None:
         library._destroy()  # type: ignore[no-untyped-call]
 
 
-def test_batch_norm_updates_its_running_statistics_under_a_rule_for_every_op() -> None:
-    norm = torch.nn.BatchNorm1d(2)
-    with polycast.autocast("cpu", policy="bf16"):
-        norm(torch.ones(4, 2))
-    assert norm.get_buffer("running_mean").tolist() != [0, 0]
+@pytest.mark.parametrize(
+    ("norm", "dtype", "rules"),
+    [
+        (torch.nn.BatchNorm1d(2), F32, "bf16"),
+        (torch.nn.BatchNorm1d(2), BF16, "fp32"),
+        (torch.nn.BatchNorm1d(2), BF16, {"batch_norm": "promote"}),
+        (torch.nn.InstanceNorm1d(2, track_running_stats=True), BF16, "fp32"),
+        (torch.nn.InstanceNorm1d(2, track_running_stats=True), BF16, {"instance_norm": "fp32"}),
+    ],
+)
+def test_a_rule_keeps_the_update_of_running_statistics(norm: torch.nn.Module, dtype: torch.dtype, rules: Any) -> None:
+    x, stock = torch.randn(2, 2, 9) + 5, deepcopy(norm)
+    stock(x)
+    with polycast.autocast("cpu", policy=rules):
+        norm.to(dtype)(x)
+        norm.eval()(x)
+    for name, mine in norm.named_buffers():
+        torch.testing.assert_close(mine, stock.get_buffer(name).to(mine.dtype), rtol=0.02, atol=0.02)
+
+
+def test_a_policy_applies_to_the_operators_of_a_library_that_is_imported_after_its_first_use() -> None:
+    row = Policy({"customs::mean": "float16"})._rows["customs::mean"]
+    for name, key in {"late": "customs::late", "later": "customs::later.default"}.items():
+        policy = Policy._with({key: row})
+        with polycast.autocast("cpu", policy=policy):
+            LIBRARY.define(f"{name}(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
+            LIBRARY.impl(name, _record, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+        with polycast.autocast("cpu", policy=policy):
+            assert called(name, tensor("cpu", F32)) == [HALF]
 
 
 def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:

@@ -1,7 +1,7 @@
 """A reader of rules, which turns a dict, a file, a release, a category or a dtype into rows."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -78,12 +78,9 @@ class _Reader:
         rules, before, rows = root, "", Rows()
         if isinstance(root, Mapping) and "ops" in root:
             rules, before = root["ops"], "ops."
-            for key in (key for key in root if key not in ("ops", "models")):
+            for key in (key for key in root if key != "ops"):
                 self.report(f"{key}", "unknown key next to 'ops'", "remove it, or if it is an op, move it under 'ops'")
-        if isinstance(root, Mapping) and "models" in root:
-            remedy = "pass the rules of each model under this key to polycast.assign(model, rules)"
-            self.report("models", "a policy cannot contain rules of modules", remedy)
-        elif isinstance(rules, Mapping):
+        if isinstance(rules, Mapping):
             rows = self.rows(rules, before)
         else:
             given = "nothing" if rules is None else f"a value of type {_kind(rules)}"
@@ -159,8 +156,7 @@ class _Reader:
 
         Report a category that fits no target, either on all devices or on a device that is a key of the value.
         """
-        categories = [cell and cell.category for cell in row]
-        reasons = [[""] * len(row) if key == EVERY else obstacles(key, categories) for key in targets]
+        reasons = [_reasons(key, row) for key in targets]
         spots = list(zip(DEVICES_LIKE, row, zip(*reasons, strict=True), strict=True))
         done = {cell.source for _, cell, why in spots if cell and not all(why)}
         for device, cell, why in spots:
@@ -168,8 +164,7 @@ class _Reader:
                 done.add(cell.source)
                 path, (reason, _, remedy) = cell.source.removeprefix(f"{self._source}: "), why[0].partition("; ")
                 self.report(path, f"'{shown(targets[0])}' cannot have {cell.category}: it {reason}", remedy)
-        cut = [tuple(None if reason else cell for cell, reason in zip(row, why, strict=True)) for why in reasons]
-        return [(key, cells) for key, cells in zip(targets, cut, strict=True) if any(cells)]
+        return [(key, cells) for key in targets if any(cells := _fitting(key, row))]
 
     def joined(self, earlier: Row | None, row: Row, key: str, path: str) -> Row:
         """Merge two rows of an op, and report the devices on which they disagree."""
@@ -184,6 +179,20 @@ class _Reader:
                 also = "" if "." in key else ", or name one overload, whose rule overrides the rule of its op"
                 self.report(path, what, f"remove one of the two rules{also}")
         return overlaid(row, earlier)
+
+
+def _reasons(key: str, row: Sequence[Cell | None]) -> list[str]:
+    """Return why no overload of the key can have each cell, or ""."""
+    return [""] * len(row) if key == EVERY else obstacles(key, [cell and cell.category for cell in row])
+
+
+def _fitting(key: str, row: Sequence[Cell | None]) -> Row:
+    """Return a row without the cells that no overload of the key can have. Such a device inherits its cell."""
+    cells: dict[str, Cell | None] = {}
+    for device, cell, reason in zip(DEVICES_LIKE, row, _reasons(key, row), strict=True):
+        cells[device] = cells.get(DEVICES_LIKE[device] or "") if reason else cell
+    reasons = _reasons(key, [*cells.values()])
+    return tuple(None if reason else cell for cell, reason in zip(cells.values(), reasons, strict=True))
 
 
 def _kind(value: object) -> str:

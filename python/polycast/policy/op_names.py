@@ -70,6 +70,10 @@ def keys_of(name: str) -> tuple[str, ...]:
     keys = [] if name in ops else [qualified(op) for op in ops]
     place, _, last = name.rpartition(".")
     if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # for example, LeakyReLU runs leaky_relu
+        classes = getattr(getattr(torch.nn, last), "__mro__", ())
+        runs = next((one.__name__ for one in classes if "forward" in vars(one)), last)
+        if runs != last:  # for example, ReLU6 runs the forward of Hardtanh
+            return keys_of(f"{place}.{runs}")
         functions = {name.replace("_", ""): name for name in vars(torch.nn.functional) if not name.endswith("_")}
         place, last = "torch.nn.functional", functions.get(last.lower(), last)
     if not ops and place in _FUNCTIONS:

@@ -300,7 +300,7 @@ class Policy(Mapping[str, Casts]):
                 if row != laid._row_on(name):
                     rows[exact_key(name)] = row
             exact = [rows.get(exact_key(name), ()) for name in names]
-            if "." not in key and all(len(row) > 0 and overlaid(rows[key], row) == row for row in exact):
+            if names and "." not in key and all(len(row) > 0 and overlaid(rows[key], row) == row for row in exact):
                 del rows[key]  # the rows of all overloads override it on each device
         return Policy._with(rows)
 
