@@ -198,7 +198,7 @@ class Search:
         self._try(bad, "bad", _TIMES)
         fix, candidate, proved = self._fix(policies, [switch for group in groups for switch in group])
         culprits = (
-            Culprit(*switch, *policies.categories(switch.op), number)
+            Culprit(*switch, *policies.categories(switch), number)
             for number, group in enumerate(groups)
             for switch in group
         )
