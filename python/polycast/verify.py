@@ -165,7 +165,7 @@ def _device_here(device: str | torch.device | None) -> str:
             import_module(package)
     try:
         torch.empty(0, device=device_type)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # PyTorch raises these for a missing device
+    except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch raises these for a missing device
         here = " or ".join(name for name in devices.device_types() if devices.facts_of(name).is_here)
         raise ValueError(f"device: no {device_type} is available; use {here}. {first_line(error)}") from None
     return device_type

@@ -49,7 +49,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_prints_a_table_and_writes_a_policy_under_which_the_command_is_good(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    status, runs = ran(*GOOD)
+    status, runs = ran(*GOOD, "--output", "my rules.yaml")
     out, err = capsys.readouterr()
     assert status == 0
     assert out.splitlines() == [
@@ -60,13 +60,12 @@ def test_it_prints_a_table_and_writes_a_policy_under_which_the_command_is_good(
         f"{runs} runs for 4 rules that differ.",
         "Each answer behind this result was found 3 times, without a difference. If the program fails at "
         "random, at most 1.6% of searches end with a wrong result, and the others end with an error.",
-        "The rules are in polycast-bisect.yaml: "
-        f"POLYCAST_POLICY=polycast-bisect.yaml {shlex.quote(sys.executable)} program.py",
-        "In Python this finds the modules: polycast.debug.bisect(check, good='polycast-bisect.yaml', bad='built-in', "
+        f"The rules are in my rules.yaml: POLYCAST_POLICY='my rules.yaml' {shlex.quote(sys.executable)} program.py",
+        "In Python this finds the modules: polycast.debug.bisect(check, good='my rules.yaml', bad='built-in', "
         "repeat=1, model=model)",
     ]
-    assert len(err.splitlines()) == runs
-    assert Policy.load("polycast-bisect.yaml") == {"linear": "fp32"}
+    assert len(err.splitlines()) == runs and err.endswith(" s\n")
+    assert Policy.load("my rules.yaml") == {"linear": "fp32"}
 
 
 EXIT = "sys.exit({})\n".format

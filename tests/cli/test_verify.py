@@ -57,8 +57,9 @@ def test_a_failed_check_exits_with_status_1(
     assert "  failed: a bad step: the skipped step changed 3 tensors" in lines
 
 
-def test_an_absent_device_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "--device", "mps"]) == 2
+@pytest.mark.parametrize("device", ["mps", "hpu"])
+def test_an_absent_device_is_reported_in_one_line(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--device", device]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("error: device: no mps is available; use ") and printed.err.count("\n") == 1
+    assert printed.err.startswith(f"error: device: no {device} is available; use ") and printed.err.count("\n") == 1

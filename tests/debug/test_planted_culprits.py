@@ -76,6 +76,16 @@ class Layers(nn.Module):
         return all(bool(tensor.isfinite().all()) for tensor in (loss, *grads))
 
 
+WRAPPED = nn.Sequential(nn.Sequential(Layers().first), Layers().second)
+polycast.assign(WRAPPED, {"0": "fp32"})
+
+
+def ends_in_float() -> bool:
+    with polycast.autocast("cpu", torch.float16):
+        found = WRAPPED(torch.full((1, 4), 1e6))
+    return found.dtype is torch.float32 and bool(found.isfinite().all())
+
+
 def gradient_survives(value: float = 1e-9) -> bool:
     """Return whether the gradient, which is too small for float16, is nonzero."""
     weight = torch.ones(2, 2, requires_grad=True)
@@ -216,6 +226,7 @@ PLANTED = {
     "the module that has the rules": Planted(
         failing({("linear", "a")}, model=WITH_RULES), WITH_RULES, [("linear", "a")]
     ),
+    "a layer next to one whose outer module has rules": Planted(ends_in_float, WRAPPED, [("linear", "1")]),
     "an op and the op that it runs": Planted(einsum_is_exact, None, [BMM, EINSUM], [EINSUM]),
     "an op and the op that it runs, next to a model": Planted(einsum_is_exact, MODEL, [BMM, EINSUM], [EINSUM]),
     "an op, and another that it does not run": Planted(

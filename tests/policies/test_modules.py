@@ -137,12 +137,6 @@ def test_a_module_of_any_kind_follows_every_change_of_its_rules(made: Callable[[
         assert kind(module) == BF16
 
 
-@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
-def test_a_copy_of_a_graph_has_no_rules(copied: Callable[[Any], Any]) -> None:
-    twin = copied(nn.Sequential(traced()))
-    assert kind(twin) == BF16 and not polycast.assigned(twin)
-
-
 class Named(nn.Linear):
     def forward(self, input: Tensor, **named: int) -> Tensor:  # noqa: A002
         return super().forward(input) if named else input

@@ -57,12 +57,13 @@ def run(options: Namespace) -> int:
     found = Search(
         lambda candidate: _run(options.command, candidate),
         *(options.good, options.bad, options.repeat),
-        lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
+        lambda line: print(line, file=sys.stderr, flush=True),
     ).run()
     print(found)  # this precedes the save, which can fail
     found.policy.save(options.output)
-    print(f"The rules are in {options.output}: {ENVIRONMENT_POLICY}={options.output} {shlex.join(options.command)}")
-    arguments = f"good={str(options.output)!r}, bad={options.bad!r}, repeat={options.repeat}, model=model"
+    output = str(options.output)
+    print(f"The rules are in {output}: {ENVIRONMENT_POLICY}={shlex.quote(output)} {shlex.join(options.command)}")
+    arguments = f"good={output!r}, bad={options.bad!r}, repeat={options.repeat}, model=model"
     print(f"In Python this finds the modules: polycast.debug.bisect(check, {arguments})")
     return 0 if found.proved else 1
 

@@ -167,7 +167,7 @@ class Search:
             raise ValueError("good, bad: expected different policies, got equal ones; change one of them")
         self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
         self._tried: defaultdict[Hashable, list[tuple[bool | None, Run]]] = defaultdict(list)
-        self._among = 0  # the next culprit is among this many switches; 0 means that no search has begun
+        self._among = 0  # the next culprit is among this many switches; 0 means that no search runs
         self._runs = 0
 
     def run(self) -> Bisection:
@@ -195,10 +195,11 @@ class Search:
         for group in minimal_sets(switches, is_bad, policies.seen):
             groups.append(group)
             self._try(good, "good", _TIMES - 1 + len(groups))
+        self._among = 0
         self._try(bad, "bad", _TIMES)
         fix, candidate, proved = self._fix(policies, [switch for group in groups for switch in group])
         culprits = (
-            Culprit(*switch, *policies.categories(switch.op), number)
+            Culprit(*switch, *policies.categories(switch), number)
             for number, group in enumerate(groups)
             for switch in group
         )

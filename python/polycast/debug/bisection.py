@@ -21,7 +21,7 @@ class Culprit(NamedTuple):
     good: str
     """The category in "good"; several, with commas, if the overloads or devices differ."""
     bad: str
-    """The category in "bad", in the same form; if a region has its own rule for the op, that rule."""
+    """The category in "bad", in the same form; if a region or a module has its own rule for the op, that rule."""
     group: int
     """The number of the rule's group. The rules of a group make the program bad only together."""
 

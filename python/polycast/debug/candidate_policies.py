@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import nn
 
-from polycast._extension import overloads_of
+from polycast._extension import DEVICES, overloads_of
 from polycast.debug.calls import Call
 from polycast.policy.categories import UNLISTED
 from polycast.policy.policy import Policy
@@ -62,6 +62,12 @@ class CandidatePolicies:
                     rules.setdefault(name, {})[device] = category
         self._modules = [""] if model is None else ["", *_called(model)]
         self._own = {} if model is None else {**assigned(model)}
+        self._own_rules: dict[str, dict[str, _Rules]] = {}
+        """The rules of `_own` by module and by op."""
+        for module, policy in self._own.items():
+            for rule in policy.by_overload():
+                by_op = self._own_rules.setdefault(module, {}).setdefault(rule.name.partition(".")[0], {})
+                by_op.setdefault(rule.name, {})[rule.device] = rule.category
         self.regions: dict[str, str] = {}
         """Rules of regions for ops in ``_rules``. They override the process, and rules of modules override them."""
         seen: dict[Switch, None] = {}
@@ -87,9 +93,9 @@ class CandidatePolicies:
         """Return the rules of "bad" with some switches as in "good".
 
         An op that is switched for the module "" has a rule of the process; other switches set rules of modules. Rules
-        apply in inner modules as well. An inner module that is not switched therefore has the "bad" rules, unless it
-        has its own rule for the op. Rules of regions and modules override rules of the process. If a region or the
-        module has a rule for the op, a switch sets a rule of the module, even of the module "".
+        apply in inner modules as well, so inner modules that are not switched are given the rules that they have under
+        "bad". Rules of regions and of modules override rules of the process. If a region or the module has a rule for
+        the op, a switch sets a rule of the module, even of the module "".
         """
         process: _Rules = {}
         modules: dict[str, _Rules] = {}
@@ -97,18 +103,27 @@ class CandidatePolicies:
         for switch in as_good:
             chosen.setdefault(switch.op, set()).add(switch.module)
         for op, switched in chosen.items():
-            good, bad = self._rules[op]
-            bad = {op: self.regions[op]} if op in self.regions else bad  # type: ignore[dict-item]
+            good, _ = self._rules[op]
             if "" in switched:
                 process |= good
             for module in self._modules:
-                has_own, is_within = op in self._own.get(module, ()), module and self._around(module) in switched
-                if module in switched and (has_own or op in self.regions or (module and not is_within)):
+                own, is_within = self._own_rules.get(module, {}).get(op), module and self._around(module) in switched
+                if module in switched and (own or op in self.regions or (module and not is_within)):
                     modules.setdefault(module, {}).update(good)
-                elif module not in switched and is_within and not has_own:
+                elif module not in switched and is_within and (bad := self._under_bad(op, module)) != own:
                     modules.setdefault(module, {}).update(bad)
         policies = {module: self._own.get(module, Policy()) | Policy(rules) for module, rules in modules.items()}
         return Candidate(self._bad | Policy(process), policies)
+
+    def _under_bad(self, op: str, module: str) -> _Rules:
+        """Return the rules of an op in a module under "bad". Its own rules override those of outer modules, of a region
+        and of "bad"."""
+        if module:
+            outer = self._under_bad(op, self._around(module))
+        else:
+            outer = {op: dict.fromkeys(DEVICES, self.regions[op])} if op in self.regions else self._rules[op][1]
+        own = self._own_rules.get(module, {}).get(op, {})
+        return {name: {**outer.get(name, {}), **own.get(name, {})} for name in {**outer, **own}}
 
     def widened(self, switch: Switch) -> list[Switch]:
         """Return a switch, and the switches of its op for inner modules that are not known to call the op.
@@ -121,11 +136,12 @@ class CandidatePolicies:
             return [Switch(switch.op, module) for module in self._modules]
         return [switch, *(one for one in inside if one not in known)]
 
-    def categories(self, op: str) -> tuple[str, str]:
-        """Return the categories of an op in "good" and in "bad", as strings. A region's rule replaces "bad"."""
-        ends = [[category for devices in rules.values() for category in devices.values()] for rules in self._rules[op]]
-        good, bad = (", ".join(dict.fromkeys(end)) for end in ends)
-        return good, self.regions.get(op, bad)
+    def categories(self, switch: Switch) -> tuple[str, str]:
+        """Return the categories of a switch in "good" and in "bad", as strings."""
+        ends = self._rules[switch.op][0], self._under_bad(*switch)
+        every = ([category for devices in rules.values() for category in devices.values()] for rules in ends)
+        good, bad = (", ".join(dict.fromkeys(end)) for end in every)
+        return good, bad
 
     def runs_others(self, op: str) -> bool:
         """Return whether an op runs other ops, as "softmax" runs "_softmax", and is unlisted in "bad"."""
@@ -134,7 +150,7 @@ class CandidatePolicies:
         names = [] if packet is None else [name.partition(".")[2] or "default" for name in overloads_of(qualified(op))]
         overloads = [getattr(packet, name) for name in names]
         is_composite = any(one.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) for one in overloads)
-        return is_composite and UNLISTED in self.categories(op)[1]
+        return is_composite and UNLISTED in self.categories(Switch(op, ""))[1]
 
 
 def _called(model: nn.Module) -> Iterable[str]:
