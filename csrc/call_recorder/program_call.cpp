@@ -45,6 +45,9 @@ bool is_lower_dtype(const c10::IValue& value, const c10::Argument& argument) {
 }  // namespace
 
 bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
+  if (tensor.layout() == at::kSparse) {  // for example, the gradient of an embedding
+    return is_finite(tensor._values(), flag);
+  }
   if (!(tensor.is_floating_point() || tensor.is_complex()) || tensor.is_meta() || tensor.numel() == 0 ||
       tensor.layout() != at::kStrided || tensor._is_zerotensor() || tensor.is_quantized()) {
     return true;

@@ -55,7 +55,7 @@ struct Output {
 };
 
 // Returns whether a tensor is finite. On an accelerator, returns true without a device sync, and sets `flag` to a
-// tensor with the result. Returns true for a tensor that the function cannot check, such as a sparse tensor.
+// tensor with the result. Returns true for a tensor that the function cannot check, such as a quantized tensor.
 bool is_finite(const at::Tensor& tensor, at::Tensor& flag);
 
 constexpr uint64_t no_node = UINT64_MAX;

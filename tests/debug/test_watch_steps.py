@@ -24,7 +24,7 @@ def overflow(model: nn.Module) -> Tensor:
         return loss
 
 
-@pytest.mark.parametrize(("obeys", "order"), [(True, -1), (False, 1), (False, -1)])
+@pytest.mark.parametrize(("obeys", "order"), [(True, 1), (True, -1), (False, 1), (False, -1)])
 def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_weights_become_non_finite(
     obeys: bool, order: int
 ) -> None:
@@ -194,3 +194,17 @@ def test_the_search_for_an_overflow_leaves_random_numbers_unchanged() -> None:
                 optimizer.zero_grad()
         numbers.append(torch.rand(1))
     assert torch.equal(*numbers)
+
+
+def test_a_skipped_step_with_non_finite_sparse_gradients_has_no_finding() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(4, 4, sparse=True), nn.Linear(4, 4), nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=2.0**24)
+    with polycast.debug.watch(model) as found:
+        with polycast.autocast("cpu", F16):
+            loss = model(torch.tensor([[1, 2]])).float().sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert scaler.get_scale() < 2.0**24 and not found.findings

@@ -111,6 +111,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # these findings are of the current step
         self._overflowing: Callable[[], Finding] | None = None  # makes the finding of a step that the scaler may skip
+        self._doubtful: Finding | None = None  # a finding unless the scaler skips the step of the next optimizer
         self._overflows = 0  # this many consecutive steps had an overflow in backward
         self._is_inference = False  # if true, the last run of the model had no gradients
         self._is_spoiled = False  # if true, values from before a step may be non-finite because of a finding
@@ -259,8 +260,16 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self._check()
         calls = held_calls() if self._pending or self._overflowing else []
         found = [call.in_step for call in calls if call.found_inf is not None and call.found_inf.item() > 0]
-        # The scaler may have skipped the step of another optimizer, although this optimizer stepped.
-        is_skipped = is_skipped or any(found) or (bool(found) and all(map(is_finite, self._model.parameters())))
+        is_skipped, doubtful, self._doubtful = is_skipped or any(found), self._doubtful, None
+        if found or doubtful or self._overflowing:
+            # The scaler may skip the step of another optimizer, before or after the step of this optimizer.
+            is_intact = is_skipped or all(map(is_finite, self._model.parameters()))
+            if doubtful and not is_intact:
+                self._pending.append(doubtful)
+            if self._overflowing and is_intact and not (is_skipped or found):
+                with _paused(), self._step():
+                    self._doubtful = self._overflowing()
+            is_skipped = is_intact
         self._overflows = self._overflows + 1 if self._overflowing else 0
         if self._overflowing and (not is_skipped or self._overflows > _PATIENCE):
             with _paused(), self._step():
