@@ -62,12 +62,8 @@ class CandidatePolicies:
                     rules.setdefault(name, {})[device] = category
         self._modules = [""] if model is None else ["", *_called(model)]
         self._own = {} if model is None else {**assigned(model)}
-        self._own_rules: dict[str, dict[str, _Rules]] = {}
-        """The rules of `_own` by module and by op."""
-        for module, policy in self._own.items():
-            for rule in policy.by_overload():
-                by_op = self._own_rules.setdefault(module, {}).setdefault(rule.name.partition(".")[0], {})
-                by_op.setdefault(rule.name, {})[rule.device] = rule.category
+        by_policy = {policy: _by_op(policy) for policy in {*self._own.values()}}
+        self._own_rules = {module: by_policy[policy] for module, policy in self._own.items()}
         self.regions: dict[str, str] = {}
         """Rules of regions for ops in ``_rules``. They override the process, and rules of modules override them."""
         seen: dict[Switch, None] = {}
@@ -151,6 +147,14 @@ class CandidatePolicies:
         overloads = [getattr(packet, name) for name in names]
         is_composite = any(one.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) for one in overloads)
         return is_composite and UNLISTED in self.categories(Switch(op, ""))[1]
+
+
+def _by_op(policy: Policy) -> dict[str, _Rules]:
+    """Return the rules of each op in a policy."""
+    found: dict[str, _Rules] = {}
+    for rule in policy.by_overload():
+        found.setdefault(rule.name.partition(".")[0], {}).setdefault(rule.name, {})[rule.device] = rule.category
+    return found
 
 
 def _called(model: nn.Module) -> Iterable[str]:
