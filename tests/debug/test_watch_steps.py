@@ -208,3 +208,21 @@ def test_a_skipped_step_with_non_finite_sparse_gradients_has_no_finding() -> Non
         scaler.step(optimizer)
         scaler.update()
     assert scaler.get_scale() < 2.0**24 and not found.findings
+
+
+def test_gradients_that_clipping_zeroes_after_an_overflow_did_not_underflow() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    nn.init.constant_(model[1].weight, 100.0)  # type: ignore[arg-type]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)  # its step runs even if it changes nothing
+    scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=2.0**14)
+    with polycast.debug.watch(model) as found:
+        for _ in range(3):
+            with polycast.autocast("cpu", F16):
+                loss = model(torch.ones(2, 4)).float().sum()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    assert scaler.get_scale() == 2.0**11 and str(found).startswith("no finding") and not found.flushed

@@ -205,7 +205,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     def _check_before_writes(self) -> None:
         """Search for findings before an optimizer writes weights, and in some steps for gradients that underflow."""
         self._check()
-        if self.steps < _PATIENCE or self.steps % _PATIENCE == 0:
+        if self._overflowing is None and (self.steps < _PATIENCE or self.steps % _PATIENCE == 0):
             with _paused(), self._step() as (step, values), torch.no_grad():
                 for name, share in _lost_gradients(step, values, self._model):
                     self._lost[name] += 1
