@@ -3,7 +3,7 @@
 from itertools import chain
 
 from .casts import Alternative, CastReader
-from .categories import UNLISTED, split_name
+from .categories import UNLISTED, join_name, split_name
 from .model import Device, Policy
 from .schemas import Schemas
 from .yaml_nodes import Node, Text, did_you_mean
@@ -80,12 +80,13 @@ class DeviceReader(CastReader):
         for device, exceptions in self.exceptions.items():
             for name, cast in exceptions.items():
                 op, overload = split_name(name)
+                differing = changed[device] if overload else [split_name(other)[0] for other in changed[device]]
                 what = f"except of device '{device}': the policy does not list '{name}'"
                 if op not in known:
                     self.report(cast.node, what, did_you_mean(op, known))
                 elif overload and overload not in known[op]:
                     what = f"except of device '{device}': the policy lists no overload '{overload}' of '{op}'"
                     self.report(cast.node, what, did_you_mean(overload, known[op]))
-                elif not any(name in (other, other.partition(".")[0]) for other in changed[device]):
+                elif join_name(op, overload) not in differing:
                     what = f"device '{device}' has an exception for '{name}', but inherits the same category"
                     self.report(cast.node, what, "remove the exception")

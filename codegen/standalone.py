@@ -32,6 +32,7 @@ def render_standalone(policy: Policy, device: Device, path: Path, options: Itera
     texts.filters.update(cpp_comment=_cpp_comment)
     return texts.get_template("standalone.cpp.j2").render(
         device=device,
+        device_type=f"c10::DeviceType::{device.dispatch_key.removeprefix('Autocast')}",
         command=shlex.join(Path(word).name for word in words),
         kept=[rule for rule in rules if rule.category is Category.STOCK],
         blocks=list(_blocks(cases)),

@@ -88,6 +88,7 @@ const Table& table() {
     all.names.push_back({"_cudnn_rnn linear relu rnn_relu rnn_tanh stack", "torch.nn.RNN"});
     all.names.push_back({"log_softmax nll_loss nll_loss2d sum", "torch.nn.functional.cross_entropy"});
     all.names.push_back({"linalg_vector_norm", "torch.nn.functional.normalize"});
+    all.names.push_back({"pad", "torch.nn.functional.pad"});
     all.names.push_back({"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.norm"});
     return all;
   }();

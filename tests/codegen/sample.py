@@ -75,7 +75,7 @@ EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]"
 )
 
 # A device of a backend outside of PyTorch, and an op of each category. Only fp32 is not on this device.
-MINE = "  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
+MINE = "  mine: {dispatch_key: AutocastXLA, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
 EVERY_CATEGORY = f"""\
 {HEAD.replace("categories:", MINE + "categories:")}\
   bend: {{cast: {{cuda: lower_precision_fp}}, public: [torch.bend]}}

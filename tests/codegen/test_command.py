@@ -115,6 +115,7 @@ def test_an_error_is_one_line(
 
 BACKENDS = """\
   mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cpu, backend: b}
+  mute: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cpu, backend: c, cache: off}
   privateuse1: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16]}
 """
 
@@ -133,12 +134,12 @@ def test_the_file_of_a_backend_is_written_and_compared(backend: Workplace) -> No
     remedy = f"ops.cpp does not match the policy. Run: python -m codegen --policy {backend.policy} {' '.join(words)}\n"
     assert backend.run("--check", *words)[2].endswith(f"\n{remedy}") and not Path("ops.cpp").exists()
     assert backend.run(*words) == (0, "ops.cpp written\n", "")
-    assert "  KERNEL_PRIVATEUSEONE(bend, fp32)" in Path("ops.cpp").read_text(encoding="utf-8").splitlines()
+    assert "\n  KERNEL(c10::DeviceType::PrivateUse1, bend, fp32)\n" in Path("ops.cpp").read_text(encoding="utf-8")
     assert backend.run(*words) == (0, "up to date\n", "") and backend.run("--check", *words) == (0, "", "")
     changed = BACKENDS.replace("b}", "b, except: {unlisted: [bend]}}")
     backend.policy.write_text(edited("categories:", f"{changed}categories:"))
     status, printed, error = backend.run("--check", *words)
-    assert (status, printed) == (1, "") and "\n-  KERNEL_PRIVATEUSEONE(bend, fp32)\n" in error
+    assert (status, printed) == (1, "") and "\n-  KERNEL(c10::DeviceType::PrivateUse1, bend, fp32)\n" in error
 
 
 # Wrong arguments of a backend maintainer.
@@ -147,6 +148,7 @@ MISTAKES = {
     "an unknown device": "--backend mime --standalone ops.cpp",
     "a device of torch": "--backend cuda --standalone ops.cpp",
     "the device of all backends": "--backend privateuse1 --standalone ops.cpp",
+    "a device without a cache": "--backend mute --standalone ops.cpp",
     "no such folder": "--backend mine --standalone no/ops.cpp",
     "a file of the owner's": "--backend mine --standalone own.cpp",
     "a check of a file of the owner's": "--check --backend mine --standalone own.cpp",

@@ -25,7 +25,7 @@ def test_a_note_is_a_one_line_comment_and_releases_are_separate_only_if_rules_di
     op = '  bend: {cast: {cuda: {as: fp32, note: "Why?\\n#if 0 \\\\"}}, public: [torch.bend]}\n'
     policy = read(tmp_path, HEAD.replace("categories:", f"{MINE}categories:") + op)
     registration = render_standalone(policy, policy.devices[-1], Path("a.cpp"))
-    assert "  KERNEL_PRIVATEUSEONE(bend, fp32)  // Why? #if 0\n" in registration
+    assert "  KERNEL(c10::DeviceType::XLA, bend, fp32)  // Why? #if 0\n" in registration
     assert "torch/version.h" not in registration
 
 

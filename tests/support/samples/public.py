@@ -64,6 +64,8 @@ def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield "torch.norm", partial(torch.norm, make(3, 2), p)
         yield "torch.Tensor.norm", partial(torch.Tensor.norm, make(3, 2), p)
     yield "torch.nn.functional.normalize", partial(F.normalize, make(3, 2))
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        yield "torch.nn.functional.pad", partial(F.pad, make(1, 2, 3), (1, 1), mode)
 
 
 def _module(kind: type[nn.Module], make: Make, build: Arguments) -> tuple[nn.Module, dict[str, torch.Tensor]]:
