@@ -46,7 +46,7 @@ bool is_lower_dtype(const c10::IValue& value, const c10::Argument& argument) {
 
 bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
   if (!(tensor.is_floating_point() || tensor.is_complex()) || tensor.is_meta() || tensor.numel() == 0 ||
-      tensor.layout() != at::kStrided || tensor._is_zerotensor() || tensor.is_quantized()) {
+      tensor.layout() != at::kStrided || tensor.is_nested() || tensor._is_zerotensor() || tensor.is_quantized()) {
     return true;
   }
   if (tensor.itemsize() == 1) {  // The ops below do not support float8, and float4 has no Inf or NaN.
@@ -68,7 +68,7 @@ bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
 
 Key key_of(const at::Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
-  if (!tensor.has_storage() || tensor.layout() != at::kStrided) {
+  if (!tensor.has_storage() || tensor.layout() != at::kStrided || tensor.is_nested()) {
     return {reinterpret_cast<uint64_t>(impl), 0};
   }
   const auto memory = reinterpret_cast<uint64_t>(tensor.storage().unsafeGetStorageImpl());
