@@ -11,6 +11,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -38,27 +39,22 @@ inline std::optional<at::Tensor> cast(
   return tensor.has_value() ? std::optional<at::Tensor>(cast(to, *tensor, device)) : std::nullopt;
 }
 
-template <class List>
-std::vector<at::Tensor> cast_all(at::ScalarType to, const List& tensors, c10::DeviceType device) {
-  std::vector<at::Tensor> results;
-  results.reserve(tensors.size());
-  for (const at::Tensor& tensor : tensors) {
-    results.push_back(cast(to, tensor, device));
-  }
-  return results;
-}
-
-inline std::vector<at::Tensor> cast(at::ScalarType to, const at::TensorList& tensors, c10::DeviceType device) {
-  return cast_all(to, tensors, device);
-}
-
-inline std::vector<at::Tensor> cast(at::ScalarType to, const at::ITensorListRef& tensors, c10::DeviceType device) {
-  return cast_all(to, tensors, device);
-}
-
 template <class Argument>
-const Argument& cast(at::ScalarType /*to*/, const Argument& argument, c10::DeviceType /*device*/) {
-  return argument;
+constexpr bool is_list = std::is_same_v<Argument, at::TensorList> || std::is_same_v<Argument, at::ITensorListRef>;
+
+// Returns a list of tensors with each tensor cast, and any other argument unchanged, by reference.
+template <class Argument>
+decltype(auto) cast(at::ScalarType to, const Argument& argument, c10::DeviceType device) {
+  if constexpr (is_list<Argument>) {
+    std::vector<at::Tensor> results;
+    results.reserve(argument.size());
+    for (const at::Tensor& tensor : argument) {
+      results.push_back(cast(to, tensor, device));
+    }
+    return results;
+  } else {
+    return (argument);
+  }
 }
 
 // Updates `widest`, the widest dtype of the tensors seen so far. It is Undefined before the first eligible tensor.
@@ -75,23 +71,14 @@ inline void widen(at::ScalarType& widest, const std::optional<at::Tensor>& tenso
   }
 }
 
-template <class List>
-void widen_all(at::ScalarType& widest, const List& tensors, c10::DeviceType device) {
-  for (const at::Tensor& tensor : tensors) {
-    widen(widest, tensor, device);
+template <class Argument>
+void widen(at::ScalarType& widest, const Argument& argument, c10::DeviceType device) {
+  if constexpr (is_list<Argument>) {
+    for (const at::Tensor& tensor : argument) {
+      widen(widest, tensor, device);
+    }
   }
 }
-
-inline void widen(at::ScalarType& widest, const at::TensorList& tensors, c10::DeviceType device) {
-  widen_all(widest, tensors, device);
-}
-
-inline void widen(at::ScalarType& widest, const at::ITensorListRef& tensors, c10::DeviceType device) {
-  widen_all(widest, tensors, device);
-}
-
-template <class Argument>
-void widen(at::ScalarType& /*widest*/, const Argument& /*argument*/, c10::DeviceType /*device*/) {}
 
 template <class... Arguments>
 at::ScalarType widest_type(c10::DeviceType device, const Arguments&... arguments) {

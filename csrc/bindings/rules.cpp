@@ -153,7 +153,12 @@ void tell_modes(const GuardPointer& guard, const py::handle& owner, bool entered
 py::object enter_owner(const py::object& owner) {
   const GuardPointer guard = guard_of(owner);
   enter_guard(guard, owner.ptr());
-  tell_modes(guard, owner, true);
+  try {
+    tell_modes(guard, owner, true);
+  } catch (...) {  // An interrupt in the Python code of tell_modes.
+    autocast::leave(owner.ptr());
+    throw;
+  }
   return owner;
 }
 

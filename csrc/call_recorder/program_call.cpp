@@ -49,7 +49,7 @@ bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
     return is_finite(tensor._values(), flag);
   }
   if (!(tensor.is_floating_point() || tensor.is_complex()) || tensor.is_meta() || tensor.numel() == 0 ||
-      tensor.layout() != at::kStrided || tensor._is_zerotensor() || tensor.is_quantized()) {
+      tensor.layout() != at::kStrided || tensor.is_nested() || tensor._is_zerotensor() || tensor.is_quantized()) {
     return true;
   }
   if (tensor.itemsize() == 1) {  // The ops below do not support float8, and float4 has no Inf or NaN.
@@ -71,7 +71,7 @@ bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
 
 Key key_of(const at::Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
-  if (!tensor.has_storage() || tensor.layout() != at::kStrided) {
+  if (!tensor.has_storage() || tensor.layout() != at::kStrided || tensor.is_nested()) {
     return {reinterpret_cast<uint64_t>(impl), 0};
   }
   const auto memory = reinterpret_cast<uint64_t>(tensor.storage().unsafeGetStorageImpl());

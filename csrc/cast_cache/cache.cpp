@@ -11,6 +11,7 @@
 #include <atomic>
 #include <utility>
 
+#include "autocast/rules.h"
 #include "cast_cache/kept_casts.h"
 #include "cast_cache/region.h"
 
@@ -127,9 +128,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 }
 
 KeptCasts& kept_casts() {
-  // The table is never destroyed, because the device's runtime may shut down before static objects are destroyed.
-  static auto* const casts = new KeptCasts;
-  return *casts;
+  return autocast::process_state<KeptCasts>();
 }
 
 void allow(c10::DeviceType device, bool allowed) {

@@ -6,7 +6,7 @@ namespace polycast::cast_cache {
 
 void KeptCasts::keep(const at::Tensor& tensor) {
   c10::weak_intrusive_ptr<c10::TensorImpl> held(tensor.getIntrusivePtr());
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex);
   mark(tensor);  // The cast that a region stored before the tensor was kept has a snapshot without a mark.
   sources_.try_emplace(tensor.unsafeGetTensorImpl(), Kept{std::move(held), {}});
   size_ = sources_.size();
@@ -14,7 +14,7 @@ void KeptCasts::keep(const at::Tensor& tensor) {
 
 void KeptCasts::forget(const void* address, bool release) {
   Entries dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex);
   const auto source = sources_.find(address);
   if (source == sources_.end()) {
     return;
@@ -27,7 +27,7 @@ void KeptCasts::forget(const void* address, bool release) {
 }
 
 KeptCasts::Found KeptCasts::find(const at::Tensor& tensor, const Kind& kind) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex);
   const auto source = sources_.find(tensor.unsafeGetTensorImpl());
   if (source == sources_.end()) {
     return {};
@@ -41,7 +41,7 @@ KeptCasts::Found KeptCasts::find(const at::Tensor& tensor, const Kind& kind) {
 }
 
 void KeptCasts::mark_again(const at::Tensor& tensor) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex);
   if (sources_.count(tensor.unsafeGetTensorImpl()) != 0) {
     mark(tensor);
   }
@@ -49,7 +49,7 @@ void KeptCasts::mark_again(const at::Tensor& tensor) {
 
 void KeptCasts::insert(const at::Tensor& tensor, Entry entry) {
   std::optional<Entry> dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex);
   const auto source = sources_.find(tensor.unsafeGetTensorImpl());
   if (source != sources_.end()) {
     dropped = put(source->second.entries, std::move(entry));
@@ -58,7 +58,7 @@ void KeptCasts::insert(const at::Tensor& tensor, Entry entry) {
 
 void KeptCasts::clear() {
   std::vector<Entries> dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(mutex);
   for (auto& [address, source] : sources_) {
     dropped.emplace_back().swap(source.entries);
   }

@@ -41,13 +41,14 @@ class KeptCasts {
 
   void clear();
 
+  std::mutex mutex;  // process_state locks it during a fork.
+
  private:
   struct Kept {
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // This reference reserves the address.
     Entries entries;
   };
 
-  std::mutex mutex_;
   std::unordered_map<const void*, Kept> sources_;
   std::atomic<size_t> size_{0};  // The size of sources_, for readers without the lock.
 };

@@ -1,6 +1,8 @@
 """The cast cache in many threads: correct values and no deadlock. `make sanitize` adds ThreadSanitizer."""
 
 import faulthandler
+import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
@@ -82,6 +84,34 @@ def test_a_thread_sees_changes_before_its_region() -> None:
             with polycast.autocast("cpu", cache_enabled=False):
                 assert torch.equal(found, x @ weight)
         other.submit(region.__exit__, None, None, None).result()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_child_that_was_forked_during_a_lookup_can_use_kept_casts() -> None:
+    """The other thread spends much of its time in lookups. A child that hangs is ended by its alarm."""
+    weight, x, running = torch.zeros(1, dtype=torch.bfloat16), torch.zeros(1), True
+    cast_cache.keep(module_of(weight))
+
+    def look_up() -> None:
+        with polycast.autocast("cpu"):
+            while running:
+                torch.cat([*[weight] * 1000, x])
+
+    def is_child_stuck() -> bool:
+        if (child := os.fork()) == 0:
+            signal.alarm(10)
+            torch.cat([weight, x])
+            os._exit(0)
+        return os.waitpid(child, 0)[1] != 0
+
+    with ThreadPoolExecutor(1) as other, polycast.autocast("cpu"):
+        torch.cat([weight, x])
+        looking = other.submit(look_up)
+        is_one_stuck = any(is_child_stuck() for _ in range(20))
+        running = False
+        looking.result()
+    assert not is_one_stuck
 
 
 def test_a_write_during_the_cast_of_a_weight_leaves_no_stale_cast() -> None:

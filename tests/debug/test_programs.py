@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.support.devices import required, seed
 
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated", "ignore:The PyTorch API of nested")
 
 X = torch.linspace(-1, 1, 32).reshape(4, 8)
 
@@ -51,6 +51,7 @@ PROGRAMS: dict[str, Callable[[nn.Module, Tensor], Any]] = {
     "a copy": lambda model, x: copy.deepcopy(model)(x),
     "meta tensors": lambda _, x: torch.mm(x.to("meta"), x.T.to("meta")).shape,
     "nested tensors": lambda model, x: model(torch.nested.nested_tensor([x[:1], x[1:]], layout=torch.jagged)).values(),
+    "strided nested tensors": lambda model, x: torch.nested.nested_tensor([model(x)]).to_padded_tensor(0),
     "a scripted module": lambda _, x: torch.jit.script(nn.Linear(8, 2))(x).shape,
     "a branch": conditional,
     "complex numbers": lambda model, x: torch.fft.rfft(model(x).float()).abs(),
@@ -92,13 +93,14 @@ def result(device: str, name: str, around: Callable[[nn.Module], AbstractContext
 @pytest.mark.parametrize("around", [polycast.debug.trace, polycast.debug.watch])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_gives_the_same_results(
-    name: str, around: Callable[[nn.Module], AbstractContextManager[Any]], real_device: str
+    name: str, around: Callable[[nn.Module], AbstractContextManager[Any]], real_device: str, capfd: Any
 ) -> None:
     if real_device == "xla" and name not in ON_XLA:
         pytest.skip("it takes seconds to compile, or torch_xla does not run it")
     with required(real_device):
         plain = result(real_device, name, lambda _: nullcontext())
     torch.testing.assert_close(result(real_device, name, around), plain, rtol=0, atol=0)
+    assert "RecordFunction" not in capfd.readouterr().err  # PyTorch prints the errors of a recorder.
 
 
 # The excluded program has an operator that rejects the inputs of the reference run.

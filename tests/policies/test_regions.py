@@ -2,8 +2,10 @@
 
 import gc
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any
 from weakref import ref
 
 import polycast
@@ -65,8 +67,9 @@ def test_regions_of_generators_that_are_interleaved_or_suspended() -> None:
     assert both() == (F32, F32)
 
 
+@pytest.mark.parametrize("around", [nullcontext, lambda: torch.device("cpu")], ids=["no mode", "a mode"])
 @pytest.mark.parametrize("policy", [None, WIDE], ids=["no policy", "a policy"])
-def test_an_interrupt_leaves_no_region_open(policy: Policy | None) -> None:
+def test_an_interrupt_leaves_no_region_open(policy: Policy | None, around: Callable[[], Any]) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -76,10 +79,11 @@ def test_an_interrupt_leaves_no_region_open(policy: Policy | None) -> None:
         for number in range(200):
             region = polycast.autocast("cpu", policy=policy)
             try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-4 + number * 1e-6)
-                while True:
-                    with region:
-                        pass
+                with around():
+                    signal.setitimer(signal.ITIMER_REAL, 1e-4 + number * 1e-6)
+                    while True:
+                        with region:
+                            pass
             except KeyboardInterrupt:
                 open_after += scope_depth() != 0 or torch.is_autocast_enabled("cpu")
     finally:
