@@ -160,7 +160,7 @@ def _decorate_forward(
 
     @wraps(fwd)
     def run(*args: Any, **kwargs: Any) -> R:
-        # The context is the first argument of `setup_context`, and of forward if there is no `setup_context`.
+        # The context is the first argument of `setup_context`, and of a forward without `setup_context`.
         context = args[0] if args and hasattr(args[0], "save_for_backward") else None
         of_inputs = device_type or _device_type((args, kwargs))
         enabled = torch.is_autocast_enabled(of_inputs)

@@ -115,7 +115,7 @@ def verify(
         The results, and the facts for a bug report.
 
     Raises:
-        ValueError: If the device is not available, or there is no such part.
+        ValueError: If the device is not available, or a part is unknown.
         TypeError: If the device is neither a str nor a ``torch.device``.
         RuntimeError: If no device is given, no accelerator is found, and ``torch_xla`` is imported but not in use.
 

@@ -168,7 +168,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         return ((args[0], run, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "closure": run})
 
     def _run_closure(self, closure: Callable[[], Any]) -> Any:
-        """Run the closure of a step, whose calls are not the step's, and check them before the step writes weights."""
+        """Run the closure of a step as code outside of the step, and check its calls before the step writes weights."""
         optimizers = self._optimizers
         self._set_optimizers(0)
         result = closure()
