@@ -1,6 +1,6 @@
 """The overhead of polycast's autocast kernels and regions compared with PyTorch's, and of policies and the import.
 
-benchmarks/side_by_side.py describes the method. If the control's ratio is not near 1, the machine was too busy.
+`benchmarks/side_by_side.py` describes the method. If the control's ratio is not near 1, the machine was too busy.
 
     python -m benchmarks.autocast_overhead
 """
@@ -54,7 +54,7 @@ def tensors() -> dict[str, object]:
 def loops(
     statement: str, named: dict[str, object], regions: Mapping[str, Callable[[], AbstractContextManager[Any]]]
 ) -> dict[str, Measure]:
-    """Return measurements of a statement in each of the regions, in loops of about LOOP_SECONDS."""
+    """Return measurements of a statement in each of the regions, in loops of about ``LOOP_SECONDS``."""
     timer = Timer(statement, globals=named)
 
     def loop(region: Callable[[], AbstractContextManager[Any]], number: int) -> float:

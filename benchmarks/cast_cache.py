@@ -2,7 +2,7 @@
 
 The cases are inference and ordinary training of an MLP, of a model like ResNet-18 and of a transformer with six layers,
 and training of low-rank adapters over frozen weights. All variants of a case run interleaved, as
-benchmarks/side_by_side.py describes. `pure` is the model in bfloat16, without autocast.
+`benchmarks/side_by_side.py` describes. `pure` is the model in bfloat16, without autocast.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The time of a step of polycast's AdamW, compared with torch.optim and torch_xla.
+"""The time of a step of polycast's AdamW, compared with `torch.optim` and `torch_xla`.
 
     python -m benchmarks.optimizers                 # on the CPU
     python -m benchmarks.optimizers --whole         # everything after backward in mixed precision training
@@ -7,11 +7,11 @@
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
 
 By default, the benchmark measures only `optimizer.step()`, with preset gradients. Steps have no `found_inf`, except for
-polycast's and torch_xla's steps on XLA, because torch_xla's step without `found_inf` is torch.optim's. A measurement
-repeats short steps, so tensors that fit into the cache are in the cache, for every implementation.
+polycast's and `torch_xla`'s steps on XLA, because `torch_xla`'s step without `found_inf` is `torch.optim`'s. A
+measurement repeats short steps, so tensors that fit into the cache are in the cache, for every implementation.
 
-With `--whole`, polycast runs `clip_grad_norm`, `step` and `update` of its GradScaler. PyTorch runs `unscale_` of
-torch.amp.GradScaler, `torch.nn.utils.clip_grad_norm_` with foreach=True, and `step` and `update` of the scaler.
+With `--whole`, polycast runs `clip_grad_norm`, `step` and `update` of its `GradScaler`. PyTorch runs `unscale_` of
+`torch.amp.GradScaler`, `torch.nn.utils.clip_grad_norm_` with `foreach=True`, and `step` and `update` of the scaler.
 PyTorch writes the gradients, so each implementation has its own. The scale is 1 and never grows, so no gradient leaves
 the range of its dtype. The largest norm is a thousandth below the norm of the first gradients: all implementations clip
 in the first iteration, and later PyTorch multiplies by about 1. The work does not depend on the values.

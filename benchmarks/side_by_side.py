@@ -58,7 +58,7 @@ def finish(device: str) -> None:
 
 
 def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
-    """Warm up, and return a function that measures the mean seconds of a call over about LOOP_SECONDS.
+    """Warm up, and return a function that measures the mean seconds of a call over about ``LOOP_SECONDS``.
 
     The device runs the calls in order, and the CPU waits only for the last call. On XLA, the CPU waits for each call,
     because otherwise the calls would become one program.

@@ -1,8 +1,8 @@
 """A small convolutional model that learns handwritten digits in float32 and under autocast.
 
 The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and use the same
-batches. They run on XLA:CPU, or on the XLA device in PJRT_DEVICE. Without torch_xla, they run on the accelerator that
-PyTorch finds, or on the CPU. `--device` selects another device.
+batches. They run on XLA:CPU, or on the XLA device in `PJRT_DEVICE`. Without `torch_xla`, they run on the accelerator
+that PyTorch finds, or on the CPU. `--device` selects another device.
 """
 
 import argparse
@@ -44,9 +44,9 @@ def best_device() -> str:
 
 
 def open_device(name: str) -> torch.device:
-    """Return the device. XLA runs on the CPU unless PJRT_DEVICE selects another device."""
+    """Return the device. XLA runs on the CPU unless ``PJRT_DEVICE`` selects another device."""
     if name == "xla":
-        os.environ.setdefault("PJRT_DEVICE", "CPU")  # otherwise torch_xla chooses a device and warns
+        os.environ.setdefault("PJRT_DEVICE", "CPU")  # otherwise `torch_xla` chooses a device and warns
         import torch_xla  # noqa: F401 -- registers the device
     torch.empty(0, device=name)  # this raises if the device does not exist
     return torch.device(name)

@@ -1,4 +1,4 @@
-"""A float16 model whose norm overflows, and a rule that prevents the overflow: `python examples/overflow.py [xla]`."""
+"""A float16 model whose norm overflows, and a rule that prevents this: ``python examples/overflow.py [xla]``."""
 
 import sys
 

@@ -20,8 +20,8 @@ from tests.support.sharded import world
 
 if find_spec("numpy") is None:
     os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # Processes that tests start issue this warning.
-os.environ.pop("COLUMNS", None)  # COLUMNS would change the width of printed text.
-# Jobs that a shell starts in the background ignore SIGINT, which tests send.
+os.environ.pop("COLUMNS", None)  # `COLUMNS` would change the width of printed text.
+# Jobs that a shell starts in the background ignore `SIGINT`, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 _chosen: list[str] = []
 _OF_DEVICES = {"real_device", "kernels", "operators"}
@@ -50,9 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with real_device, kernels or operators for each chosen device type, by default all with real tensors.
+    """Run a test with ``real_device``, ``kernels`` or ``operators`` for each chosen device type, by default all here.
 
-    On the CPU, kernels and operators have several paths. A test with real_case runs for each of the device's CASES.
+    ``kernels`` and ``operators`` have several paths on the CPU. ``real_case`` has each of the device's ``CASES``.
     """
     if "real_case" in metafunc.fixturenames:
         pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]
@@ -87,14 +87,14 @@ def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """Return the kernels of steps: one of PATHS on the CPU, or the kernels of another device."""
+    """Return the kernels of steps: one of ``PATHS`` on the CPU, or the kernels of another device."""
     with PATHS[request.param.path]():
         yield request.param
 
 
 @pytest.fixture
 def operators(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """Return the kernels of operators: like `kernels`, without the path on which torch.optim runs the step."""
+    """Return the kernels of operators: like ``kernels``, without the path on which ``torch.optim`` runs the step."""
     with PATHS[request.param.path]():
         yield request.param
 
@@ -118,14 +118,14 @@ class Module(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Module:
-    """Collect each file of tests as a Module."""
+    """Collect each file of tests as a ``Module``."""
     module: Module = Module.from_parent(parent, path=module_path)
     return module
 
 
 @pytest.fixture(scope="module")
 def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Join a world of torch.distributed with this process only."""
+    """Join a world of ``torch.distributed`` with this process only."""
     world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
     yield
     world.distributed.destroy_process_group()
@@ -133,7 +133,7 @@ def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def recorded_error(request: pytest.FixtureRequest) -> RecordedError:
-    """Return a function for `with` statements, whose blocks must raise the errors in the folder's ``errors.txt``."""
+    """Return a function for ``with`` statements, whose blocks must raise the errors in the folder's ``errors.txt``."""
     return RecordedError(request)
 
 

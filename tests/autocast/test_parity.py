@@ -47,7 +47,7 @@ CANNOT_RUN = {
 }
 # XLA compiles a loop for each call and gradient of these ops: ten seconds for each test.
 SLOW_ON_XLA = {"svd", "linalg_svd"}
-# linalg_lstsq lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode, PyTorch
+# `linalg_lstsq` lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode, PyTorch
 # fills new memory, and warns about ops without a deterministic implementation.
 pytestmark = [
     pytest.mark.usefixtures("fill_memory"),

@@ -18,7 +18,7 @@ def test_devices_and_categories_match_the_table() -> None:
 @pytest.mark.parametrize(
     ("op", "device", "category"),
     [
-        ("cross_entropy", "cpu", "fp32"),  # cross_entropy is a composite of several ops.
+        ("cross_entropy", "cpu", "fp32"),  # `cross_entropy` is a composite of several ops.
         ("torch.nn.functional.interpolate", "cpu", "unlisted"),
         ("pow.Scalar", "xla", "unlisted"),
         ("mm.dtype", "cuda", "unlisted"),

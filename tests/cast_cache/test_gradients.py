@@ -1,4 +1,4 @@
-"""Training with the cast cache: the gradients and weights equal stock autocast's bit for bit, in every style."""
+"""Training with the cast cache: the gradients and weights equal stock autocast's bit for bit, for each way to train."""
 
 import copy
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Kept casts, which last until `cast_cache.clear`, or until their weight changes, is deleted or is released."""
+"""Kept casts, which last until ``cast_cache.clear``, or until their weight changes, is deleted or is released."""
 
 from collections.abc import Callable
 from functools import partial

@@ -96,7 +96,7 @@ def test_the_cache_switches_of_torch_apply(off: str) -> None:
     run = PROGRAMS["weights"]("cpu")
 
     def in_region() -> None:
-        if off == "bare region":  # The casts are shared until torch.clear_autocast_cache.
+        if off == "bare region":  # The casts are shared until `torch.clear_autocast_cache`.
             torch.set_autocast_enabled("cpu", True)
             run()
             torch.set_autocast_enabled("cpu", False)

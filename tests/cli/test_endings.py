@@ -132,7 +132,7 @@ def test_only_the_error_of_the_script_is_printed(folder: Path, ends: Ends) -> No
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])
 def test_an_output_that_cannot_be_written_is_an_error_unless_the_reader_closed_the_pipe(name: str, ends: Ends) -> None:
     piped, full, *_ = (ends[f"{name} > {output}"] for output in OUTPUTS)
-    assert piped == (-signal.SIGPIPE, "")  # SIGPIPE ends the command without a traceback.
+    assert piped == (-signal.SIGPIPE, "")  # `SIGPIPE` ends the command without a traceback.
     assert full[0] != 0 and "No space left on device" in full[1]
 
 

@@ -1,4 +1,4 @@
-"""The errors of the commands; errors.txt has the status and the last line of each command."""
+"""The errors of the commands; ``errors.txt`` has the status and the last line of each command."""
 
 import shlex
 import sys
@@ -30,7 +30,7 @@ def test_a_usage_error_prints_one_line_and_writes_nothing(
     capfd: pytest.CaptureFixture[str],
     recorded_error: RecordedError,
 ) -> None:
-    """main raises only SystemExit, so there is no traceback."""
+    """main raises only ``SystemExit``, so there is no traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "argv", sys.argv)

@@ -1,4 +1,4 @@
-"""`python -m codegen`: its exit status, its output and the files that it writes."""
+"""``python -m codegen``: its exit status, its output and the files that it writes."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""`compare`: the errors of each op, relative to a reference run with the same random numbers."""
+"""``compare``: the errors of each op, relative to a reference run with the same random numbers."""
 
 import random
 from collections.abc import Callable
@@ -241,7 +241,7 @@ def test_random_numbers_are_drawn_once_or_named(name: str, real_device: str) -> 
 def test_the_random_state_of_an_accelerator_is_restored_if_possible(
     has_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MPS, MTIA and others have no function for the states of all devices, so `compare` reads the state of each
+    """MPS, MTIA and others have no function for the states of all devices, so ``compare`` reads the state of each
     device."""
     states, seen = [3, 4], list[list[int]]()
     functions = {"get_rng_state": states.__getitem__, "set_rng_state": lambda state, n: states.__setitem__(n, state)}

@@ -1,4 +1,4 @@
-"""The errors of `trace`, `watch`, `compare` and `bisect`; errors.txt has their texts."""
+"""The errors of ``trace``, ``watch``, ``compare`` and ``bisect``; ``errors.txt`` has their texts."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Programs of all kinds give the same results under `trace` and `watch` as without them, and can be compared."""
+"""Programs of all kinds give the same results under ``trace`` and ``watch`` as without them, and can be compared."""
 
 import copy
 import io
@@ -74,14 +74,14 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-# These programs run on XLA. XLA takes seconds to compile each program, and torch_xla does not run some of the others
+# These programs run on XLA. XLA takes seconds to compile each program, and `torch_xla` does not run some of the others
 # under a dispatch mode.
 ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
 def result(device: str, name: str, around: Callable[[nn.Module], AbstractContextManager[Any]]) -> Any:
     seed(device)
-    torch._dynamo.reset()  # Since torch 2.11, torch.cond raises after a run under a dispatch mode.
+    torch._dynamo.reset()  # Since torch 2.11, `torch.cond` raises after a run under a dispatch mode.
     with torch.device(device):
         model = make()
         with around(model), polycast.autocast(device):
@@ -123,7 +123,7 @@ def add_noise(x: Tensor) -> Tensor:
 
 
 def test_a_boxed_call_of_scripted_code_lists_only_its_own_tensors() -> None:
-    """The interpreter calls the op with a stack that also contains the result of `relu`."""
+    """The interpreter calls the op with a stack that also contains the result of ``relu``."""
     set_autocast_mode: Any = getattr(torch._C, "_jit_set_autocast_mode")  # noqa: B009
     inserts_casts = set_autocast_mode(False)
     try:

@@ -1,4 +1,4 @@
-"""`watch` names the op that produces an infinity or a NaN, and a rule that can prevent it."""
+"""``watch`` names the op that produces an infinity or a NaN, and a rule that can prevent it."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -205,7 +205,7 @@ def test_intended_infinities_and_consequences_of_others_are_not_findings(
 def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
     scalers: Any, optimizers: Any, makes_steps: bool, device: str
 ) -> None:
-    """`watch` also finds the overflow without an optimizer as an argument."""
+    """``watch`` also finds the overflow without an optimizer as an argument."""
     if device == NAME and makes_steps and (scalers, optimizers) == (polycast, polycast.syncfree):
         pytest.skip("its steps read found_inf in Python, where watch does not see it")
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
@@ -279,7 +279,7 @@ def test_parameters_whose_gradients_underflow_in_several_steps_are_counted(devic
 
 
 class Passing(TorchDispatchMode):
-    """A dispatch mode that only runs each op. It receives the 300 of `x * 300` as a number, not as a tensor."""
+    """A dispatch mode that only runs each op. It receives the 300 of ``x * 300`` as a number, not as a tensor."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         return function(*args, **(kwargs or {}))

@@ -1,4 +1,4 @@
-"""Findings of `watch` in the steps of optimizers, and in other code that writes to tensors."""
+"""Findings of ``watch`` in the steps of optimizers, and in other code that writes to tensors."""
 
 import gc
 import os
@@ -92,7 +92,7 @@ def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:
             with polycast.autocast("cpu", F16):
                 loss = model(torch.ones(2, 4)).float().sum()
             scaler.scale(loss).backward()
-            optimizer.step()  # The program should call scaler.step(optimizer).
+            optimizer.step()  # The program should call `scaler.step(optimizer)`.
     assert ([one.step for one in found.findings], found.steps) == ([0], 4)
 
 

@@ -1,6 +1,6 @@
 """A backend outside of PyTorch under a registered name: its device, kernels, fallback and regions.
 
-The backend is tests/support/backend. One test registers a name without kernels instead, and uses fake tensors.
+The backend is ``tests/support/backend``. One test registers a name without kernels instead, and uses fake tensors.
 """
 
 import os

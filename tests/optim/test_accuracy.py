@@ -1,4 +1,4 @@
-"""The errors of 100 steps relative to float64, compared with the errors of torch.optim's for-loop."""
+"""The errors of 100 steps relative to float64, compared with the errors of ``torch.optim``'s for-loop."""
 
 from functools import cache
 from typing import Any
@@ -49,7 +49,7 @@ def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, d
 
 @cache
 def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return the result of torch.optim's for-loop in float64, and its errors in the given dtype."""
+    """Return the result of ``torch.optim``'s for-loop in float64, and its errors in the given dtype."""
     for_loop = {**dict(options), **FOR_LOOP}
     wanted = run(THEIRS[name], for_loop, dtype, F64)
     return wanted, (run(THEIRS[name], for_loop, dtype, dtype) - wanted).abs()
@@ -59,7 +59,7 @@ def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) 
 def test_errors_match_the_for_loop(
     name: str, options: Options, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    # If torch.optim runs the step, the foreach implementation would round differently.
+    # If `torch.optim` runs the step, the foreach implementation would round differently.
     given = {**options, "state_dtype": state_dtype, "foreach": False}
     wanted, theirs = oracle(name, tuple(options.items()), dtype)
     ours = (run(OURS[name], given, dtype, dtype, kernels.device) - wanted).abs()

@@ -15,7 +15,7 @@ from tests.support.optimizers import OURS, SHAPES, THEIRS, Options, make, parame
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_arguments_match_torch_optim(name: str) -> None:
-    """The order and the defaults are the same. state_dtype is an additional argument."""
+    """The order and the defaults are the same. ``state_dtype`` is an additional argument."""
     ours = dict(inspect.signature(OURS[name]).parameters)
     theirs = inspect.signature(THEIRS[name]).parameters
     assert issubclass(OURS[name], THEIRS[name])
@@ -129,7 +129,7 @@ def test_parameters_of_classes_that_reject_each_other() -> None:
 
 
 def test_parameters_can_be_swapped_between_steps() -> None:
-    """torch.utils.swap_tensors raises if C++ code stores a reference to the tensor, so a step must not leave one."""
+    """``torch.utils.swap_tensors`` raises if C++ code has a reference to the tensor, so a step must not leave one."""
     param, other = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(2))
     optimizer = make(OURS, "Adam", [param])
     set_grads([param], 0)

@@ -1,4 +1,4 @@
-"""`make test TORCH=installed`, which uses only the packages of the machine."""
+"""``make test TORCH=installed``, which uses only the packages of the machine."""
 
 import subprocess
 import sys

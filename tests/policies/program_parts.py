@@ -1,7 +1,7 @@
 """The parts of a random program, and the expected dtypes of its ops.
 
-The expected dtypes come from the program's rules and policy.yaml. Rules have this precedence, highest first: inner
-module, outer module, inner region, outer region, process, policy.yaml.
+The expected dtypes come from the program's rules and ``policy.yaml``. Rules have this precedence, highest first: inner
+module, outer module, inner region, outer region, process, ``policy.yaml``.
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ class State:
             return self.computed(BELOW[op], given)
         if value in ("input_dtype", "unlisted", "promote"):
             return "float32" if op == "cat" and given == "bfloat16" else given  # cat also has a float16 input.
-        if given == "float64":  # Autocast never casts float64, and torch.cat promotes.
+        if given == "float64":  # Autocast never casts float64, and `torch.cat` promotes.
             return given
         return {"lower_precision_fp": self.dtype, "fp32": "float32"}.get(value, value)
 
@@ -115,7 +115,7 @@ class Region(NamedTuple):
 
 
 class Around(NamedTuple):
-    """A block in a module with rules, a copy of the module, `use`, `keep`, or a handler of the block's error."""
+    """A block in a module with rules, a copy of the module, ``use``, ``keep``, or a handler of the block's error."""
 
     what: Literal["module", "use", "keep", "try"]
     body: "Block"
@@ -143,7 +143,7 @@ class Threads(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A checkpointed block, with one region, module or `use` around its forward and another around its backward."""
+    """A checkpointed block, with one region, module or ``use`` around its forward and another around its backward."""
 
     body: "Block"
     forward: "Region | Around"
@@ -153,7 +153,7 @@ class Checkpoint(NamedTuple):
 
 
 class Custom(NamedTuple):
-    """An autograd function of two blocks, with one region, module or `use` around its forward and another around
+    """An autograd function of two blocks, with one region, module or ``use`` around its forward and another around
     backward."""
 
     bodies: "tuple[Block, Block]"

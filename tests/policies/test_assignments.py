@@ -26,7 +26,7 @@ def model() -> nn.Sequential:
 
 
 class Attends(nn.Module):
-    """A module with an attention that reads the weights of its submodule, and a ModuleList, which has no forward."""
+    """A module with an attention that reads its submodule's weights, and a ``ModuleList``, which has no ``forward``."""
 
     def __init__(self) -> None:
         super().__init__()

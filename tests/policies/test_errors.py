@@ -1,4 +1,4 @@
-"""The errors of policies, and of assignments to modules; errors.txt has their texts."""
+"""The errors of policies, and of assignments to modules; ``errors.txt`` has their texts."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -94,7 +94,7 @@ def wrapped_method(module: Any) -> Any:
 
 
 def traced() -> Any:
-    """Return a GraphModule with rules. Each GraphModule has its own class."""
+    """Return a ``GraphModule`` with rules. Each ``GraphModule`` has its own class."""
     return ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
 
 

@@ -94,7 +94,7 @@ NAMES: dict[str, list[object]] = {
         *("Tensor.softmax", "aten::softmax", "torch.ops.aten.softmax", torch.softmax, torch.nn.Softmax),
         *(torch.nn.functional.softmax, torch.Tensor.softmax, torch.ops.aten.softmax),
     ],
-    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # policy.yaml does not list gelu.
+    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # `policy.yaml` does not list gelu.
     "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm],
     "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # These names do not mean sum.dim_IntList.
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],

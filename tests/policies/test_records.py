@@ -1,4 +1,4 @@
-"""The records of PyTorch's releases, compared with `policy.yaml` and with the installed release, and their policies."""
+"""The records of PyTorch's releases and their policies, compared with ``policy.yaml`` and the installed release."""
 
 import json
 import subprocess

@@ -23,7 +23,7 @@ from tests.scaler.common import INF, LOOKS, started
 from tests.support.optimizers import composition
 
 VIEWS = ("detach", "detach_", "reshape", "view", "split", "split_with_sizes", "expand", "unbind")
-# A step creates its learning rate on the CPU by scalar_tensor.
+# A step creates its learning rate on the CPU by `scalar_tensor`.
 IDLE = {"aten::" + name for name in (*VIEWS, "empty", "empty_like", "new_empty", "lift_fresh", "item", "scalar_tensor")}
 
 
@@ -130,7 +130,7 @@ def test_whole_iterations_on_cuda_do_not_sync(kind: str, look: str, wanted: dict
 
 
 def test_no_float64_on_mps() -> None:
-    """The test omits the step, because on MPS torch.optim runs the step, with a device sync."""
+    """The test omits the step, because on MPS ``torch.optim`` runs the step, with a device sync."""
     with FakeTensorMode(), Ops():
         optimizer, scaler = syncfree.SGD(fakes("mps"), lr=0.1), polycast.GradScaler()
         scaler.scale(torch.ones(1, device="mps:0"))

@@ -58,7 +58,7 @@ SEERS: dict[str, Callable[[Any, See], Any]] = {
 
 
 def trained(scaler: Any, library: Any, seer: str, look: str) -> list[Tensor]:
-    """Train for three steps, one of them skipped, and return the gradients that `see` read, and the parameters."""
+    """Train for three steps, one of them skipped, and return the gradients that ``see`` read, and the parameters."""
     params, seen = parameters(*SHAPES), list[Tensor]()
 
     def see(*_: Any) -> None:

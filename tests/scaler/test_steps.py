@@ -50,7 +50,7 @@ def test_parameters_with_non_finite_gradients_are_named(kind: str, look: str, na
     [("sync-free", True), ("sync-free", False), ("fused", True), ("fused", False), ("for-loop", False)],
 )
 def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -> None:
-    """The scaler always calls fused and sync-free steps, which skip on the device, except with skip_on_host."""
+    """The scaler always calls fused and sync-free steps, which skip on the device, except with ``skip_on_host``."""
     params, calls = parameters(*SHAPES), list[int]()
     scaler, optimizer = started(skip_on_host=on_host), OPTIMIZERS[kind](params)
     optimizer.register_step_pre_hook(lambda *_: calls.append(number))
@@ -147,7 +147,7 @@ def failed(scaler: Any, optimizer: Any) -> None:
         scaler.step(optimizer)
 
 
-# Uses of a gradient before zero_grad, or with zero_grad within the step.
+# Uses of a gradient before `zero_grad`, or with `zero_grad` within the step.
 USES: dict[str, Callable[[Any, Any], object]] = {
     "dropped": lambda scaler, it: (scaler.unscale_(it), scaler.update()),
     "clipped": lambda scaler, it: (scaler.clip_grad_norm(it, 1.0), scaler.step(it)),
@@ -165,7 +165,7 @@ USES: dict[str, Callable[[Any, Any], object]] = {
     [*((use, syncfree) for use in USES), ("clipped", torch.optim), ("gone within a closure", torch.optim)],
 )
 def test_gradients_are_not_kept_alive(use: str, library: Any) -> None:
-    """zero_grad frees a gradient that the scaler has checked, like in PyTorch."""
+    """``zero_grad`` frees a gradient that the scaler has checked, like in PyTorch."""
     (weight,) = parameters((3,))
     optimizer, scaler = library.SGD([weight], lr=0.1), started()
     set_grads([weight], 0)

@@ -1,7 +1,7 @@
-"""Random programs of a scaler and optimizers over two ranks match torch.optim with the gradients of all ranks.
+"""Random programs of a scaler and optimizers over two ranks match ``torch.optim`` with the gradients of all ranks.
 
-Both ranks draw the same program. torch.optim steps copies of each rank's parts with unscaled gradients, clipped by the
-norm over the ranks, unless the scaler should skip the step. TIMES=100 runs 100x as many programs.
+Both ranks draw the same program. ``torch.optim`` steps copies of each rank's parts with unscaled gradients, clipped by
+the norm over the ranks, unless the scaler should skip the step. ``TIMES=100`` runs 100x as many programs.
 """
 
 from random import Random
@@ -42,14 +42,14 @@ def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
 
 
 class Optimized:
-    """Parameters of random layouts with an optimizer, and this rank's shards with torch.optim's optimizer."""
+    """Parameters of random layouts with an optimizer, and this rank's shards with ``torch.optim``'s optimizer."""
 
     def __init__(self, random: Random, is_sharded: bool) -> None:
         kind = random.choice(["SGD", "AdamW", "AdamW", "for-loop", "foreach", "fused"])
         ours, theirs, options = KINDS[kind]
         choice = LAYOUTS if is_sharded else [None]
         self.layouts = [random.choice(choice[: -1 if is_sharded and not index else None]) for index in range(3)]
-        if kind in ("foreach", "fused"):  # torch.optim rejects lists over several meshes.
+        if kind in ("foreach", "fused"):  # `torch.optim` rejects lists over several meshes.
             self.layouts = self.layouts[:1] * 3
         self.dtypes = [layout and random.choice([torch.float32, torch.float64]) for layout in self.layouts]
         wholes = [torch.randn(random.randint(1, 6), random.randint(1, 5), dtype=dtype) for dtype in self.dtypes]

@@ -1,4 +1,4 @@
-"""The examples in other packages' trainers, if the packages are installed: `make ecosystem` installs all of them."""
+"""The examples in other packages' trainers, if the packages are installed: ``make ecosystem`` installs all of them."""
 
 import importlib
 import os
@@ -43,7 +43,7 @@ def test_an_accelerator_without_a_scaler_raises(accelerate: tuple[Any, Any], pre
 
 
 def test_the_handlers_of_an_accelerator_configure_polycast(accelerate: tuple[Any, Any]) -> None:
-    """The scaler follows ``GradScalerKwargs``, except for the options of `use`. Regions follow ``AutocastKwargs``."""
+    """The scaler follows ``GradScalerKwargs``, except for the options of ``use``. Regions follow ``AutocastKwargs``."""
     package, integration = accelerate
     handlers = [package.GradScalerKwargs(init_scale=64.0, growth_interval=7), package.AutocastKwargs(enabled=False)]
     accelerator = package.Accelerator(cpu=True, mixed_precision="fp16", kwargs_handlers=handlers)

@@ -1,4 +1,4 @@
-"""The tables in docs/works_with.md: a program computes each cell. ``--rewrite-works-with`` writes the tables."""
+"""The tables in ``docs/works_with.md``: a program computes each cell. ``--rewrite-works-with`` writes the tables."""
 
 import re
 from collections.abc import Iterator

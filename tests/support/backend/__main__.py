@@ -1,6 +1,6 @@
-"""The command `python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]`, which runs Python with the device.
+"""The command ``python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]``, which runs Python with the device.
 
-It builds the device's package in `build/` for each PyTorch and Python, and again if a source changed. XLA is disabled.
+The command builds the device's package in ``build/`` for each PyTorch and Python, again after changes. XLA is disabled.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ BUILD = SOURCES.parents[2] / "build"
 
 
 def installed() -> Path:
-    """Return the folder of the installed package for PYTHONPATH, after building it if necessary."""
+    """Return the folder of the installed package for ``PYTHONPATH``, after building it if necessary."""
     folder = BUILD / f"mimic-{version('torch')}-{sys.implementation.cache_tag}"
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "mimic.lock").open("w") as lock:

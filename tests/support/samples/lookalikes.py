@@ -1,7 +1,7 @@
 """Unlisted ATen overloads that are similar to a listed op, by the reason for which they are unlisted.
 
-An overload is similar to a listed op if it is another functional overload of the op, or if its name adds `_`, `native_`
-or `_forward` to the op's name.
+An overload is similar to a listed op if it is another functional overload of the op, or if its name adds ``_``,
+``native_`` or ``_forward`` to the op's name.
 """
 
 EXCUSED: dict[str, str] = {
