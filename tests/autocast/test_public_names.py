@@ -69,7 +69,7 @@ def first_reached(call: Callable[[], object]) -> str:
     return "no listed op"
 
 
-@pytest.mark.skipif(not HAS_XLA, reason="releases of torch differ in how they compose; the reference has torch_xla")
+@pytest.mark.skipif(not HAS_XLA, reason="composites run other ops in other releases; the reference has torch_xla")
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell warns.
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}

@@ -123,7 +123,7 @@ def test_polycast_install_0_prevents_every_change_of_the_import() -> None:
 
 
 @NEEDS_XLA
-@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="this machine has an accelerator")
 def test_both_import_orders_leave_the_same_dispatcher_and_defer_the_device_until_xla_is_used() -> None:
     code = """
 import torch

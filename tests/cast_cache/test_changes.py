@@ -75,7 +75,7 @@ def is_seen(write: str, kept: bool, one_region: bool) -> bool:
 def test_a_changed_weight_is_cast_again(real_device: str, write: str, way: str) -> None:
     """Specification 4.4 and 4.5."""
     if real_device == "xla" and write in NOT_ON_XLA:
-        pytest.skip("an operation that XLA lacks")
+        pytest.skip("XLA lacks this operation")
     check(real_device, write, *WAYS[way])
 
 

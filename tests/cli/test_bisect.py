@@ -71,9 +71,9 @@ def test_it_prints_a_table_and_writes_a_policy_under_which_the_command_is_good(
 
 EXIT = "sys.exit({})\n".format
 ERRORS = {
-    "a good that is bad": PROGRAM + EXIT("3"),
-    "a bad that is good": PROGRAM + EXIT("0"),
-    "an end that cannot be tested": PROGRAM + EXIT("125"),
+    "a good policy that is bad": PROGRAM + EXIT("3"),
+    "a bad policy that is good": PROGRAM + EXIT("0"),
+    "a policy that cannot be tested": PROGRAM + EXIT("125"),
     "a run that was killed": PROGRAM + "if category('linear') != 'fp32': os.abort()\n",
     "a silent program": "raise SystemExit(7)",
 }

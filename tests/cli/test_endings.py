@@ -73,9 +73,9 @@ CASES = {
     "lines": (SCRIPT, "--lines", "", 3, "[] True\n", "SCRIPT:7\n"),
     "an interrupt": (INTERRUPTED, "", "", 130, "[] True\n", "\nop "),
     "no Python": ("def", "", "", 1, "", "SyntaxError: "),
-    "a text as status": ("raise SystemExit('no')", "", "", 1, "", "\nno\n"),
+    "a string as status": ("raise SystemExit('no')", "", "", 1, "", "\nno\n"),
     "no status": ("import sys; sys.exit()", "", "", 0, "", ""),
-    "an import that leaves an interrupt to the program": (IMPORTED, "", "", 0, "interrupted\n", ""),
+    "an interrupt after an import": (IMPORTED, "", "", 0, "interrupted\n", ""),
     "an error": (RAISES, "", "", 1, "", ""),
 }
 COMMANDS = {"report": [], "trace": ["trace", "0.py"], "diff --help": ["diff", "--help"]}

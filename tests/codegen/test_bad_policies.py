@@ -37,9 +37,9 @@ def policy_of(block: str) -> str:
 # Ops that are valid additions to the small policy. Some have rules for releases with other schemas.
 SOUND = {
     "nothing": "",
-    "a category elsewhere": "turn: {cast: [{torch: '>=2.10', as: promote}, fp32], overloads: [by], public: [torch]}",
+    "another older category": "turn: {cast: [{torch: '>=2.10', as: promote}, fp32], overloads: [by], public: [torch]}",
     "an overload of another release": "void: {cast: fp32, overloads: [{new: {torch: '>=2.10'}}], public: [torch.new]}",
-    "a view that torch itself casts": "unfold: {cast: {cpu: fp32}, public: [torch.unfold]}",
+    "a view that PyTorch itself casts": "unfold: {cast: {cpu: fp32}, public: [torch.unfold]}",
 }
 
 

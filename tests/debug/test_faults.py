@@ -33,7 +33,7 @@ class Training:
 
     def __init__(self, build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str) -> None:
         if device == "xla":
-            pytest.skip("each op's check is compiled, which takes minutes")
+            pytest.skip("XLA takes minutes to compile the checks of all ops")
         torch.manual_seed(0)
         self.model, (batch, *_) = build()
         self.model.to(device)

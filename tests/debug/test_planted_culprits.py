@@ -179,7 +179,7 @@ PLANTED = {
     "two together": Planted(failing({IN, AT_B}), MODEL, [IN, AT_B], [IN]),
     "two ops of a module together": Planted(failing({AT_B, LINEAR_B}), MODEL, [AT_B, LINEAR_B], [LINEAR_B]),
     "an op in two modules together": Planted(failing({IN, LINEAR_B}), MODEL, [IN, LINEAR_B], [LINEAR_B]),
-    "a module and one inside it": Planted(failing({IN, DEEP}), MODEL, [IN, DEEP], [DEEP]),
+    "a module and its submodule": Planted(failing({IN, DEEP}), MODEL, [IN, DEEP], [DEEP]),
     "three together": Planted(failing({IN, AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [DEEP]),
     "two together, without a model": Planted(failing({IN, AT_B}), None, [("linear", ""), BMM], [("linear", "")]),
     "either of two": Planted(failing({IN}, {AT_B}), MODEL, [IN, AT_B]),
@@ -211,8 +211,8 @@ PLANTED = {
     ),
     "an op and the op that it runs": Planted(einsum_is_exact, None, [("einsum", "")]),
     "an op and the op that it runs, next to a model": Planted(einsum_is_exact, MODEL, [("einsum", "")]),
-    "an op that another runs, and the other": Planted(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
-    "an op next to one that runs it": Planted(bmm_is_exact_next_to_einsum, None, [BMM]),
+    "an op that another op runs, and the other op": Planted(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
+    "an op next to an op that runs it": Planted(bmm_is_exact_next_to_einsum, None, [BMM]),
     "softmax": Planted(softmax_is_exact, None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})),
 }
 

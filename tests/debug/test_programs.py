@@ -55,7 +55,7 @@ PROGRAMS: dict[str, Callable[[nn.Module, Tensor], Any]] = {
     "a branch": conditional,
     "complex numbers": lambda model, x: torch.fft.rfft(model(x).float()).abs(),
     "a region of another dtype": lambda model, x: run_in_float16(model, x),
-    "a layer that takes another way with hooks": lambda _, x: fast_path(x[None]),
+    "a layer that runs other code with hooks": lambda _, x: fast_path(x[None]),
 }
 
 
@@ -95,7 +95,7 @@ def test_a_program_gives_the_same_results(
     name: str, around: Callable[[nn.Module], AbstractContextManager[Any]], real_device: str
 ) -> None:
     if real_device == "xla" and name not in ON_XLA:
-        pytest.skip("it takes seconds to compile, or torch_xla does not run it")
+        pytest.skip("XLA takes seconds to compile it, or torch_xla does not run it")
     with required(real_device):
         plain = result(real_device, name, lambda _: nullcontext())
     torch.testing.assert_close(result(real_device, name, around), plain, rtol=0, atol=0)

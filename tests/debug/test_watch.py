@@ -207,7 +207,7 @@ def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
 ) -> None:
     """``watch`` also finds the overflow without an optimizer as an argument."""
     if device == NAME and makes_steps and (scalers, optimizers) == (polycast, polycast.syncfree):
-        pytest.skip("its steps read found_inf in Python, where watch does not see it")
+        pytest.skip("its steps read found_inf in Python, which watch does not see")
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     optimizer = optimizers.SGD(model.parameters(), lr=0.1)
     for scale, steps in ((2.0**16, 3), (2.0**40, 18)):
@@ -242,7 +242,7 @@ def test_findings_before_an_exception_are_issued_as_a_warning() -> None:
 @pytest.mark.parametrize(
     ("data", "gradient", "first"),
     [([1.0, math.nan, 1.0], 0.0, (1, "linear", "")), ([1.0], math.nan, (0, "add_", "weight"))],
-    ids=["in an earlier step", "in a gradient that was there before, which no op of forward adds up"],
+    ids=["in an earlier step", "in an earlier gradient"],
 )
 def test_nans_from_outside_are_found_where_they_enter(
     data: list[float], gradient: float, first: tuple[int, str, str]

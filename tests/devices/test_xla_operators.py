@@ -73,7 +73,7 @@ def zeros(*shape: int, device: str = "xla", dtype: torch.dtype = torch.float32) 
 
 # Wrong arguments of a step.
 WRONG: dict[str, Callable[[], dict[str, Any]]] = {
-    "two for found_inf": lambda: {"found_inf": zeros(2)},
+    "two elements for found_inf": lambda: {"found_inf": zeros(2)},
     "an integer for found_inf": lambda: {"found_inf": zeros(dtype=torch.int32)},
     "found_inf on the CPU": lambda: {"found_inf": zeros(device="cpu")},
     "grad_scale on the CPU": lambda: {"grad_scale": zeros(device="cpu")},

@@ -35,7 +35,7 @@ LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
     "transposed": lambda numbers: numbers(6, 4).t(),
     "permuted": lambda numbers: numbers(2, 3, 4).permute(1, 2, 0),
     "channels last": lambda numbers: numbers(2, 3, 4, 5).to(memory_format=torch.channels_last),
-    "every second": lambda numbers: numbers(4, 12)[:, ::2],
+    "every second column": lambda numbers: numbers(4, 12)[:, ::2],
     "a column": lambda numbers: numbers(40, 3)[:, 1],
     "0-d": lambda numbers: numbers(),
     "0-d of a view": lambda numbers: numbers(4)[2],

@@ -147,7 +147,7 @@ def test_parameters_can_be_swapped_between_steps() -> None:
 def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
     """The first step, which creates the state, does not sync either."""
     if not facts_of(real_device).skips_by_itself:
-        pytest.skip(f"on {real_device} torch.optim takes the step, after one read")
+        pytest.skip(f"on {real_device} torch.optim runs the step, with one device sync")
     params = parameters(*SHAPES, device=real_device)
     optimizer: Any = make(OURS, kind, params)
     if lr != "number":
@@ -164,7 +164,7 @@ def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
 def test_a_step_of_torch_optim_syncs_once(kind: str, real_device: str) -> None:
     """Each taken or skipped step syncs once, for any number of groups."""
     if kind == "Adam" and facts_of(real_device).skips_by_itself:
-        pytest.skip(f"on {real_device} it does not read")
+        pytest.skip(f"on {real_device} this step does not sync")
     params = parameters(*SHAPES, device=real_device)
     optimizer: Any = make(OURS, kind, [{"params": [param]} for param in params])
     set_grads(params, 0)

@@ -24,14 +24,14 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "an overload": ({"pow.Tensor_Scalar": "bfloat16"}, {ALL: "pow.Tensor_Scalar bfloat16"}),
     "the default overload": ({"cat.default": "fp32"}, {ALL: "cat fp32"}),
     "all overloads": ({"pow": "fp32"}, {ALL: "pow.Tensor_Tensor fp32, pow.Scalar fp32, pow.Tensor_Scalar fp32"}),
-    "the overloads that can take it": ({"add": "promote"}, {ALL: "add.Tensor promote"}),
-    "what runs several ops": ({"torch.nn.CrossEntropyLoss": {"cpu": "promote"}}, {CPU: CROSS_ENTROPY}),
+    "the overloads that can have it": ({"add": "promote"}, {ALL: "add.Tensor promote"}),
+    "a composite of several ops": ({"torch.nn.CrossEntropyLoss": {"cpu": "promote"}}, {CPU: CROSS_ENTROPY}),
     "a custom operator": (
         {"library::attention": "lower_precision_fp"},
         {ALL: "library::attention lower_precision_fp, library::attention.fast lower_precision_fp"},
     ),
     "its overload": ({"torch.ops.library.attention.fast": "promote"}, {ALL: "library::attention.fast promote"}),
-    "a dtype of its own": ({"library::mean": "fp32_set_opt_dtype"}, {ALL: "library::mean fp32_set_opt_dtype"}),
+    "an optional dtype": ({"library::mean": "fp32_set_opt_dtype"}, {ALL: "library::mean fp32_set_opt_dtype"}),
     "a dtype to append": ({"norm.Scalar": "fp32_append_dtype"}, {ALL: "norm.Scalar fp32_append_dtype"}),
     "unlisted": ({"mv": "unlisted"}, {ALL: "mv unlisted"}),
     # Devices
@@ -41,7 +41,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
         {"mv": {"cuda": "fp32", "others": "unlisted"}},
         {"cuda": "mv fp32", ALL.removeprefix("cuda "): "mv unlisted"},
     ),
-    "a device of torch's": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
+    "a torch.device": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
     # Several rules
     "an overload before its op": (
         {"pow.Scalar": {"cpu": "float16"}, "torch.pow": {"cpu": "fp32"}},
@@ -178,7 +178,7 @@ def test_sources_do_not_affect_equality(tmp_path: Path) -> None:
 # Two policies, and the rules of the merged policy.
 JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]] = {
     "other ops": ({"mv": "fp32"}, {"mm": "fp32"}, {"mv": "fp32", "mm": "fp32"}),
-    "the later wins": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),
+    "the later policy overrides": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),
     "on its device": ({"mv": "fp32"}, {"mv": {"xpu": "promote"}}, {"mv": {"xpu": "promote", "others": "fp32"}}),
     "an op over an overload": ({"pow.Scalar": "fp16"}, {"pow": "fp32"}, {"pow": "fp32"}),
     "an op with an exception": (

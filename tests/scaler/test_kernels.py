@@ -64,8 +64,8 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
     "both": lambda dtype: [torch.tensor([INF, NAN], dtype=dtype)],
     "huge": lambda dtype: [torch.randn(9, dtype=dtype) * 1e30],
     "tiny": lambda dtype: [torch.randn(9, dtype=dtype) * 1e-30],
-    "huge, of two types": lambda dtype: [torch.randn(9, dtype=each) * 1e30 for each in (BF16, dtype)],
-    "tiny, of two types": lambda dtype: [torch.randn(9, dtype=each) * 1e-30 for each in (BF16, dtype)],
+    "huge, of two dtypes": lambda dtype: [torch.randn(9, dtype=each) * 1e30 for each in (BF16, dtype)],
+    "tiny, of two dtypes": lambda dtype: [torch.randn(9, dtype=each) * 1e-30 for each in (BF16, dtype)],
 }
 
 
@@ -83,7 +83,7 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
         *(("a NaN", F32, norm_type) for norm_type in (3.0, INF)),
         ("both", F32, 2.0),
         *((numbers, F32, norm_type) for numbers in ("huge", "tiny") for norm_type in (0.5, 2.0, INF)),
-        *((f"{size}, of two types", F64, norm_type) for size in ("huge", "tiny") for norm_type in (2.0, 20.0)),
+        *((f"{size}, of two dtypes", F64, norm_type) for size in ("huge", "tiny") for norm_type in (2.0, 20.0)),
     ],
     ids=str,
 )

@@ -165,7 +165,7 @@ def test_a_loop_of_the_documents_trains_like_float32(
     real_device: str, optim: Any, loop: Callable[[Amp], list[Tensor]]
 ) -> None:
     if real_device == "xla" and optim is torch.optim and loop is not typical:
-        pytest.skip("torch's optimizers compile for seconds on XLA, so they run there in the typical loop only")
+        pytest.skip("XLA compiles PyTorch's optimizers for seconds, so only the typical loop runs them there")
     dtype = BF16 if loop is without_scaler else for_scaling(real_device)
     compare(loop(ours(real_device, optim, dtype)), loop(float32()), dtype, LOOPS[loop])
 
