@@ -108,10 +108,10 @@ def added(more: Record, less: Record) -> float:
 def main() -> None:
     """Measure all cases, regions and the import, and print the results and the machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=200, help="rounds of each case (default: 200)")
+    parser.add_argument("--rounds", type=int, default=200, help="run this number of rounds (default: 200)")
     rounds = parser.parse_args().rounds
     if rounds < 10:
-        parser.error(f"--rounds {rounds}: a median needs at least 10")
+        parser.error(f"--rounds: expected at least 10, got {rounds}; pass 10 or more")
     named, table = tensors(), []
     for name in CASES:
         records = interleave(kernels(name, named), rounds)

@@ -61,7 +61,7 @@ def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_
 def report(workload: Workload, options: Namespace) -> None:
     """Measure the steps or whole iterations of all implementations, and print a table."""
     device = options.device
-    grads = workload.random(device)  # Steps only read the gradients, so all share them.
+    grads = workload.random(device)  # Steps do not write gradients, so all share these.
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item() if options.whole else 0.0
 
     def make(package: Any, signal: dict[str, Any], **implementation: bool) -> Callable[[], object]:
@@ -85,11 +85,11 @@ def report(workload: Workload, options: Namespace) -> None:
 
 def main() -> None:
     parser = new_parser(__doc__)
-    parser.add_argument("--whole", action="store_true", help="unscale, clip, step and update the scale")
-    parser.add_argument("--route", choices=PATHS, default="fused", help="the kernels that polycast runs on the CPU")
+    parser.add_argument("--whole", action="store_true", help="measure all after backward (default: only the step)")
+    parser.add_argument("--route", choices=PATHS, default="fused", help="run these CPU kernels (default: fused)")
     options, workloads = parse(parser)
     if options.device == "xla" and options.whole:
-        parser.error("--device xla: torch has no scaler to compare with there; leave --whole out")
+        parser.error("--device xla: PyTorch has no scaler on XLA for --whole; omit --whole")
     print(machine(options.device), flush=True)
     torch.manual_seed(0)
     with PATHS[options.route]():

@@ -28,9 +28,9 @@ _OF_DEVICES = {"real_device", "kernels", "operators"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "run the tests of real_device, kernels and operators only, on these torch device types, as in cpu,cuda"
+    text = "run only the tests that use real_device, kernels or operators, on these device types, such as cpu,cuda"
     parser.addoption("--real-devices", metavar="TYPES", help=text)
-    parser.addoption("--rewrite-errors", action="store_true", help="write the errors.txt of the folders that run")
+    parser.addoption("--rewrite-errors", action="store_true", help="write errors.txt in the folders of the tests")
     parser.addoption("--rewrite-works-with", action="store_true", help="write the tables of docs/works_with.md")
 
 
@@ -38,14 +38,14 @@ def pytest_configure(config: pytest.Config) -> None:
     for option in ("rewrite_errors", "rewrite_works_with"):
         if config.getoption(option) and config.getoption("numprocesses", None):
             name = option.replace("_", "-")
-            raise pytest.UsageError(f"--{name}: one process must run all of these tests; leave --numprocesses out")
+            raise pytest.UsageError(f"--{name}: expected one process, got --numprocesses; omit it")
     if config.getoption("rewrite_errors") and any("::" in given for given in config.args):
-        raise pytest.UsageError("--rewrite-errors: give folders or files, or choose tests by -k")
+        raise pytest.UsageError("--rewrite-errors: expected folders or files, got a test; select tests with -k")
     here, option = real_devices(), config.getoption("real_devices")
     _chosen[:] = option.split(",") if option else here
     if missing := [name for name in _chosen if name not in here]:
         raise pytest.UsageError(
-            f"--real-devices: no tensor runs on {', '.join(missing)} here, but on {', '.join(here)}"
+            f"--real-devices: expected types among {', '.join(here)}, got {', '.join(missing)}; omit these"
         )
 
 

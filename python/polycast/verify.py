@@ -128,7 +128,7 @@ def verify(
     chosen = list(dict.fromkeys(parts))
     for part in chosen:
         if part not in DESCRIPTIONS:
-            raise ValueError(f"parts: expected {' or '.join(DESCRIPTIONS)}, got '{part}'")
+            raise ValueError(f"parts: expected {' or '.join(DESCRIPTIONS)}, got '{part}'; pass one of these")
     device_type = _device_here(device)
     device = devices.device_of(device_type)
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), process.use(None):

@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
     missing = [package for module, package in NEEDED.items() if not is_there(module)]
     if missing:
         sys.exit(
-            f"{sys.executable} lacks what polycast needs. Run: {sys.executable} -m pip install {' '.join(missing)}"
+            f"{sys.executable} lacks packages of polycast. Run: {sys.executable} -m pip install {' '.join(missing)}"
         )
     stamp = folder / "installed"
     facts = f"{sys.executable} {sys.version.split()[0]}, torch {version('torch')}\n"

@@ -94,9 +94,9 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     @disabled
     def __init__(self, model: nn.Module, optimizer: Optimizer | None = None) -> None:
         if not isinstance(model, nn.Module):
-            raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+            raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}; pass the model first")
         if not (optimizer is None or hasattr(optimizer, "register_step_post_hook")):
-            raise TypeError(f"optimizer: expected a torch.optim.Optimizer or None, got {type(optimizer).__name__}")
+            raise TypeError(f"optimizer: expected an Optimizer or None, got {type(optimizer).__name__}; pass one")
         self._model, self._optimizer = model, optimizer
         if optimizer is not None:
             from polycast.scaler.optimizer_state import unwrapped  # this registers kernels
