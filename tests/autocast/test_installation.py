@@ -94,7 +94,7 @@ def test_keys_on_disk_contain_the_devices_and_the_tag_of_the_user() -> None:
 
 @NEEDS_XLA
 def test_one_key_serves_one_device_at_a_time() -> None:
-    """For ``xla_gpu``, ops that only xla lists fall through, because ``torch_xla``'s kernels would cast them."""
+    """For ``xla_gpu``, ops that only ``xla`` lists fall through, because ``torch_xla``'s kernels would cast them."""
     weight, image = torch.ones(2, 2, device="xla"), torch.ones(1, 1, 4, 4, device="xla")
     with kernels_of("xla_gpu"), torch.autocast("xla", dtype=torch.float16):
         assert (weight @ weight).dtype is torch.float16

@@ -29,7 +29,7 @@ sys.stdout.flush()
 """
 # A program that fails unless the rule of linear is fp32.
 ONE = PROGRAM + "sys.exit(category('linear') != 'fp32')\n"
-GOOD = ("--good", "good.yaml")  # `good.yaml` has fewer rules than fp32, the default.
+GOOD = ("--good", "good.yaml")  # `good.yaml` has fewer rules than `fp32`, the default.
 
 
 def ran(*words: str, program: str = ONE) -> tuple[int, int]:

@@ -74,7 +74,7 @@ EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]"
     1,
 )
 
-# A device of a backend outside of PyTorch, and an op of each category. Only fp32 is not on this device.
+# A device of a backend outside of PyTorch, and an op of each category. Only `fp32` is not on this device.
 MINE = "  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
 EVERY_CATEGORY = f"""\
 {HEAD.replace("categories:", MINE + "categories:")}\

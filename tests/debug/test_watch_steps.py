@@ -43,7 +43,7 @@ def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_weights_
 
 def test_a_non_finite_write_has_advice_for_writes() -> None:
     model, average = nn.Linear(2, 2).half(), torch.full((2, 2), 6e4).half()
-    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # This eps underflows to zero in float16.
+    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # This `eps` underflows to zero in float16.
     with polycast.debug.watch(model, optimizer) as stepped:
         (model(torch.zeros(1, 2).half()).float().sum() * 0).backward()
         optimizer.step()

@@ -102,7 +102,7 @@ train_on_two()
 
 
 def batch(number: int) -> list[Tensor]:
-    """Return the inputs of a step, and the factors of the losses. In the step BAD, the last factor is infinite."""
+    """Return the inputs of a step, and the factors of the losses. In the step ``BAD``, the last factor is infinite."""
     inputs, factors = torch.randn(8, 8, generator=torch.Generator().manual_seed(number)), torch.ones(8, 1)
     factors[-1] = float("inf") if number == BAD else 1.0
     return [inputs, factors]

@@ -2,10 +2,10 @@
 
     PYTHON tests/environments/installed.py FOLDER
 
-The environment has all packages of PYTHON, even if PYTHON belongs to a virtual environment, whose packages
+The environment has all packages of ``PYTHON``, even if ``PYTHON`` belongs to a virtual environment, whose packages
 ``--system-site-packages`` would not include. The script downloads nothing, and writes only below the folder. If the
-build or the tests need a package that PYTHON lacks, the error contains its name. A later run changes nothing, unless
-PYTHON or its PyTorch has changed.
+build or the tests need a package that ``PYTHON`` lacks, the error contains its name. A later run changes nothing,
+unless PYTHON or its PyTorch has changed.
 """
 
 import os

@@ -227,7 +227,7 @@ class Program:
     def give_zeros(self) -> None:
         """Add the zeros that ``torch.optim``'s state lacks.
 
-        ``torch.optim``'s amsgrad fails without an initial maximum. A skipped step creates a momentum buffer in our
+        ``torch.optim``'s ``amsgrad`` fails without an initial maximum. A skipped step creates a momentum buffer in our
         state only.
         """
         for pair, _ in self.used():

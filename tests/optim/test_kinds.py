@@ -63,7 +63,7 @@ PASSES = {
 
 
 def usual(tensor: Tensor) -> Tensor:
-    """Return a plain copy of a tensor, or a TwoTensor itself."""
+    """Return a plain copy of a tensor, or a ``TwoTensor`` itself."""
     if isinstance(tensor, AsyncCollectiveTensor):
         return tensor.trigger_wait()  # type: ignore[no-any-return, no-untyped-call]
     tensor = tensor.to_dense() if tensor.is_mkldnn else tensor

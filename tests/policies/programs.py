@@ -45,7 +45,7 @@ from tests.policies.program_parts import (
 )
 
 Generates: TypeAlias = abc.Generator[None, None, None]
-Run: TypeAlias = Callable[[list[Tensor]], None]  # A Run runs a block and appends its results to a list.
+Run: TypeAlias = Callable[[list[Tensor]], None]  # A `Run` runs a block and appends its results to a list.
 
 
 def _saved(module: nn.Module) -> nn.Module:

@@ -13,7 +13,7 @@ from torch import nn
 import tests.policies.library  # noqa: F401
 from tests.support.recorded_errors import RecordedError
 
-# These names are of type Any, because most arguments below have wrong types.
+# These names are of type `Any`, because most arguments below have wrong types.
 Policy: Any = polycast.Policy
 use: Any = polycast.use
 

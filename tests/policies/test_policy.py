@@ -15,7 +15,7 @@ MINE = Policy({"softmax": "fp32", "pow.Scalar": {"cuda": "half"}})
 READ = {"softmax": "fp32", "pow.Scalar": {"cuda": "float16"}}
 
 LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1 npu musa mlu"
-CPU = "cpu tpu"  # tpu inherits from cpu.
+CPU = "cpu tpu"  # `tpu` inherits from cpu.
 ALL = " ".join(DEVICES)
 CROSS_ENTROPY = "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"
 # Rules, and the resulting categories on devices.
@@ -60,7 +60,7 @@ def test_rules_resolve_to_a_category_on_each_device(rules: dict[str, object], ex
     }
 
 
-# Values that Policy accepts, which all mean softmax in fp32.
+# Values that `Policy` accepts, which all mean `softmax` in `fp32`.
 POLICIES: list[object] = [
     {"ops": {"softmax": "fp32"}},
     {"torch.softmax": torch.float32},
@@ -74,7 +74,7 @@ def test_a_dict_or_a_file_is_accepted_as_a_policy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {softmax: fp32}")
-    for name in ("flat.yaml", "mine", "torch-2.11"):  # A Path is a file with any name.
+    for name in ("flat.yaml", "mine", "torch-2.11"):  # A `Path` is a file with any name.
         Path(name).write_text("softmax: fp32")
     assert Policy(value) == Policy({"softmax": "fp32"})  # type: ignore[arg-type]
 
@@ -94,9 +94,9 @@ NAMES: dict[str, list[object]] = {
         *("Tensor.softmax", "aten::softmax", "torch.ops.aten.softmax", torch.softmax, torch.nn.Softmax),
         *(torch.nn.functional.softmax, torch.Tensor.softmax, torch.ops.aten.softmax),
     ],
-    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # `policy.yaml` does not list gelu.
+    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # `policy.yaml` does not list `gelu`.
     "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm],
-    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # These names do not mean sum.dim_IntList.
+    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # These names do not mean `sum.dim_IntList`.
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],

@@ -45,7 +45,7 @@ def _values(op: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def drawn_rules(draw: st.DrawFn) -> Rules:
-    """Draw rules for at most three ops: for all devices, for one device, or for cuda and the other devices."""
+    """Draw rules for at most three ops: for all devices, for one device, or for ``cuda`` and the other devices."""
     made: Rules = {}
     for op in draw(st.lists(st.sampled_from(sorted(CALLS)), max_size=3, unique=True)):
         value, form = draw(_values(op)), draw(st.sampled_from(["all", "all", "cpu", "cuda", "others"]))

@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 class Call(NamedTuple):
-    """A call of a program: the method of Side, its optimizer and its numbers."""
+    """A call of a program: the method of ``Side``, its optimizer and its numbers."""
 
     name: str
     optimizer: int = 0

@@ -20,7 +20,7 @@ from tests.support.sharded.world import distributed, rank, size
 
 pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
-# Arguments of placed, like models.PLACES. None means a plain parameter: each rank has its own.
+# Arguments of `placed`, like `models.PLACES`. None means a plain parameter: each rank has its own.
 LAYOUTS: tuple[Any, ...] = (("0",), ("1",), ("R",), ("0R", 1, 0), ("01", 1, 0), ("R1", 0, 1), None)
 MOMENTUM, ADAM = {"lr": 0.1, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "fused": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"fused": True}),
 }
 # A parameter's index, then the rank for a plain parameter, or the mesh coordinates in the dimensions that shard it.
-Part = tuple[int, ...]  # Replicas of a shard have the same Part.
+Part = tuple[int, ...]  # Replicas of a shard have the same `Part`.
 
 
 def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
@@ -85,7 +85,7 @@ class Optimized:
         needed = {kept, *(self.part(0, number) for number in range(size()) if not self.is_sharded)}
         for index, (param, layout, shard) in enumerate(zip(self.params, self.layouts, self.shards, strict=True)):
             grad = torch.randn(param.shape, dtype=param.dtype) * scale * factor
-            param.grad = placed(grad, *layout) if layout else grad  # All ranks call placed, a collective.
+            param.grad = placed(grad, *layout) if layout else grad  # All ranks call `placed`, a collective.
             part, local = self.part(index), self.local(param.grad)
             if part in some - needed:
                 param.grad = shard.grad = None

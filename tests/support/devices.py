@@ -111,7 +111,7 @@ class Reads(TorchDispatchMode):
 
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
-    """Raise for a device sync in this block, or for an op that Reads lists if the device reports no syncs."""
+    """Raise for a device sync in this block, or for an op that ``Reads`` lists if the device reports no syncs."""
     if device == devices.XLA_TYPE:
         from tests.support.xla import Traffic
 

@@ -29,7 +29,7 @@ def test_an_example_is_killed_and_resumes(name: str) -> None:
 
 @pytest.fixture
 def accelerate() -> Iterator[tuple[Any, Any]]:
-    """Return Accelerate and our integration, and reset the global state of Accelerator after the test."""
+    """Return Accelerate and our integration, and reset the global state of ``Accelerator`` after the test."""
     integration = pytest.importorskip("polycast.integrations.accelerate", exc_type=ModuleNotFoundError)
     yield importlib.import_module("accelerate"), integration
     importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)
@@ -83,7 +83,7 @@ print(next(model.parameters()).device.type)
 
 
 def test_the_trainer_that_prefers_xla_trains_there_and_on_the_cpu_on_request(tmp_path: Path) -> None:
-    """The Trainer's own fused optimizer raises on XLA. ``optimizer_cls_and_kwargs`` applies after the model moves."""
+    """The fused optimizer of ``Trainer`` raises on XLA. ``optimizer_cls_and_kwargs`` applies after the model moves."""
     for name in ("accelerate", "transformers", "torch_xla"):
         pytest.importorskip(name, reason=f"{name} is not installed")
     weights = []

@@ -66,7 +66,7 @@ def main() -> None:
         function, arguments = pickle.load(stdin)
         try:
             error = str(function(**arguments) or "")
-        except BaseException:  # pytest.raises may raise a `BaseException`.
+        except BaseException:  # `pytest.raises` may raise a `BaseException`.
             error = traceback.format_exc()
         pickle.dump(error, answers)
         answers.flush()
