@@ -5,7 +5,7 @@
 The environment has all packages of ``PYTHON``, even if ``PYTHON`` belongs to a virtual environment, whose packages
 ``--system-site-packages`` would not include. The script downloads nothing, and writes only below the folder. If the
 build or the tests need a package that ``PYTHON`` lacks, the error contains its name. A later run changes nothing,
-unless PYTHON or its PyTorch has changed.
+unless ``PYTHON`` or its PyTorch has changed.
 """
 
 import os
