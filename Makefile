@@ -1,6 +1,6 @@
 # The two main commands are `make demo` and `make test`. Each first installs and builds missing parts.
-# `TORCH=2.13.0` selects an environment with that PyTorch, without XLA. `TORCH=installed` uses the PyTorch and the packages
-# of `PYTHON`, and downloads nothing.
+# `TORCH=2.13.0` selects an environment with that PyTorch, without XLA. `TORCH=installed` uses the PyTorch and the
+# packages of `PYTHON`, and downloads nothing.
 PYTHON ?= python3
 TORCH ?= $(if $(filter gpu,$(MAKECMDGOALS)),installed,2.9.0)
 VENV := $(if $(filter 2.9.0,$(TORCH)),.venv,.venv-$(TORCH))
@@ -24,8 +24,8 @@ SHELL := /bin/bash
 demo: build
 	$(RUN) examples/digits.py
 
-# Only the reference environment checks lint, types and the site. The second pytest runs the tests of real devices on the
-# backend in `tests/support/backend/`.
+# Only the reference environment checks lint, types and the site. The second pytest runs the tests of real devices on
+# the backend in `tests/support/backend/`.
 test: build
 	$(CHECKS)
 	$(RUN) -m pytest $(PARALLEL)

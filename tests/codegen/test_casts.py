@@ -14,7 +14,7 @@ def _lines(rules: tuple[Rule, ...]) -> list[str]:
     return [f"{rule.schema_name} {rule.device} {rule.category.value} {rule.torch}".strip() for rule in rules]
 
 
-# A cast; the overloads of the op tally, or "" for the op fold; the rules: overload, device, category, releases.
+# A cast; the overloads of the op `tally`, or "" for the op `fold`; the rules: overload, device, category, releases.
 CASTS = {
     "one category applies on every device": ("promote", "", "fold cuda promote, fold xla promote, fold cpu promote"),
     "a device inherits from its like": ("{cuda: promote}", "", "fold cuda promote, fold xla promote"),

@@ -74,7 +74,7 @@ def test_a_key_of_an_assignment_selects_modules(model: nn.Module, rules: Any, na
 HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
     ({}, [BF16, BF16, BF16]),
     ({"a": torch.float16}, [HALF, BF16, BF16]),
-    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # b has no rule of linear.
+    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # `b` has only `matmul`.
     ({"[ab]": {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "a": {"linear": "float64"}}, [F64, F32, F32]),
     ({nn.Linear: {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "b": None, "c": "fp32"}, [HALF, BF16, F32]),
 ]

@@ -38,7 +38,7 @@ def calls(event: Any) -> Counter[str]:
 
 
 def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype = torch.float32) -> Counter[str]:
-    """Return the calls of the second iteration, when all state exists, by the kernels that call PyTorch's operators."""
+    """Return the calls of the second iteration, which creates no state, with kernels that call PyTorch's operators."""
     params = [torch.ones(8, 4, dtype=dtype).requires_grad_() for _ in range(number * groups)]
     for param in params:
         param.grad = torch.ones_like(param, requires_grad=False)

@@ -220,7 +220,7 @@ def outcome(call: Callable[[Call], object], argument: Call) -> object:
     """Return the result of a call, or its error."""
     try:
         return call(argument)
-    except Exception as error:  # compare() checks the error.
+    except Exception as error:  # `compare` checks the error.
         return error
 
 

@@ -1,4 +1,4 @@
-"""A device outside of PyTorch (PrivateUse1) for the tests, and an example for vendors of such devices.
+"""A device outside of PyTorch (``PrivateUse1``) for the tests, and an example for vendors of such devices.
 
 ``setup.py``, ``mimic/`` and ``csrc/`` form a package like a vendor's, which ``torch`` imports automatically. The device
 runs ops on the CPU. For PyTorch it is another device, with two indices. Except in copies, its tensors do not mix with

@@ -49,7 +49,7 @@ def set_device(device: _Device) -> None:
 
 @contextmanager
 def device(device: _Device) -> Iterator[None]:
-    """Make a device the current one inside a ``with`` block."""
+    """Make a device current inside a ``with`` block."""
     previous = _C.exchange_device(_index(device))
     try:
         yield
