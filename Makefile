@@ -1,6 +1,6 @@
-# The two main commands are `make demo` and `make test`. Each first installs and builds what is missing.
-# TORCH=2.13.0 selects an environment with that PyTorch, without XLA. TORCH=installed uses the PyTorch and the packages of
-# PYTHON, and downloads nothing.
+# The two main commands are `make demo` and `make test`. Each first installs and builds missing parts.
+# `TORCH=2.13.0` selects an environment with that PyTorch, without XLA. `TORCH=installed` uses the PyTorch and the
+# packages of `PYTHON`, and downloads nothing.
 PYTHON ?= python3
 TORCH ?= $(if $(filter gpu,$(MAKECMDGOALS)),installed,2.9.0)
 VENV := $(if $(filter 2.9.0,$(TORCH)),.venv,.venv-$(TORCH))
@@ -12,7 +12,7 @@ SOURCES := policy.yaml pyproject.toml setup.py README.md LICENSE $(shell find co
 CPP := $(shell find csrc tests/support/backend/csrc -name '*.cpp' -o -name '*.h')
 # With the last option, a worker that crashes ends the tests. Otherwise the tests wait forever for a new worker.
 PARALLEL = $(shell $(RUN) -c 'import xdist' 2>/dev/null && echo --numprocesses auto --maxprocesses 4 --dist worksteal --max-worker-restart 0)
-# PROGRESS shortens each line of ninja to its number and the source.
+# `PROGRESS` shortens each line of ninja to its number and the source.
 PROGRESS := sed -u -e 's/^\(\[[0-9/]*\]\) .* -c \S*\/\(\S*\/\S*\) .*/\1 \2/' -e '/ -MMD -MF /d'
 CHECKS = $(if $(filter .venv,$(VENV)),@$(MAKE) --no-print-directory --jobs=2 --output-sync lint docs)
 SHELL := /bin/bash
@@ -24,8 +24,8 @@ SHELL := /bin/bash
 demo: build
 	$(RUN) examples/digits.py
 
-# Only the reference environment checks lint, types and the site. The second run has the tests of real devices, on the
-# backend of tests/support/backend.
+# Only the reference environment checks lint, types and the site. The second pytest runs the tests of real devices on
+# the backend in `tests/support/backend/`.
 test: build
 	$(CHECKS)
 	$(RUN) -m pytest $(PARALLEL)
@@ -37,7 +37,7 @@ test-all: build
 	$(RUN) -m pytest $(PARALLEL) -m ''
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) -m '' --real-devices mimic
 
-# Builds the site in build/docs/html/. A broken reference is a warning, and a warning fails.
+# Builds the site in `build/docs/html/`. A broken reference is a warning, which ends the build with an error.
 docs: build $(VENV)/docs
 	@TORCH_CPP_LOG_LEVEL=ERROR $(RUN) -m sphinx -W --keep-going -q -j 2 -d build/docs/doctrees docs build/docs/html
 	@echo "The site is in build/docs/html/index.html"
@@ -46,7 +46,7 @@ $(VENV)/docs: $(VENV)/installed
 	$(RUN) $(PIP_INSTALL) --quiet --group docs
 	@touch $@
 
-# Runs the tests of real devices and two benchmarks on this machine's accelerator, for at most ten minutes. DEVICE=cpu
+# Runs the tests of real devices and two benchmarks on this machine's accelerator, for at most ten minutes. `DEVICE=cpu`
 # selects the CPU.
 DEVICE ?= $(shell $(RUN) -c 'import torch; print(torch.accelerator.current_accelerator() or "cpu")')
 gpu: build
@@ -94,14 +94,14 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 sanitize: $(VENV)/installed
 	$(RUN) -m tests.slow.sanitize
 
-# Runs the package in other packages' trainers, in a separate environment. This takes minutes. CELLS="lightning skip"
+# Runs the package in other packages' trainers, in a separate environment. This takes minutes. `CELLS="lightning skip"`
 # selects the cells whose names contain both words.
 ecosystem: export USE_TORCH_XLA := 0
 ecosystem: .venv-ecosystem/built
 	@PYTHONPATH=$(CURDIR)/.venv-ecosystem/xla .venv-ecosystem/bin/python -m pytest -q -m '' tests/workflows tests/test_docstrings.py tests/docs/test_pages.py -k "integrations or trainers"
 	@.venv-ecosystem/bin/python -m tests.slow.ecosystem $(CELLS)
 
-# Accelerate uses XLA if it finds torch_xla. So torch_xla is in a separate folder, for the tests only.
+# Accelerate uses XLA if it finds `torch_xla`. So `torch_xla` is in a separate folder, for the tests only.
 .venv-ecosystem/installed: pyproject.toml $(PINS)
 	$(PYTHON) -m venv .venv-ecosystem
 	.venv-ecosystem/bin/python $(PIP_INSTALL) --quiet pip
@@ -113,7 +113,7 @@ ecosystem: .venv-ecosystem/built
 	@.venv-ecosystem/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheel-2.9.0/*.whl
 	@touch $@
 
-# Builds the source distribution and a wheel for each of these releases in build/dist/, and tests each installation.
+# Builds the source distribution and a wheel for each of these releases in `build/dist/`, and tests each installation.
 RELEASES ?= 2.9.0 2.13.0 2.15.0
 dist: $(VENV)/installed
 	@$(RUN) -m tests.slow.dist $(RELEASES)

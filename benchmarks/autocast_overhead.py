@@ -1,6 +1,6 @@
 """The overhead of polycast's autocast kernels and regions compared with PyTorch's, and of policies and the import.
 
-benchmarks/side_by_side.py describes the method. If the control's ratio is not near 1, the machine was too busy.
+`benchmarks/side_by_side.py` describes the method. If the control's ratio is not near 1, the machine was too busy.
 
     python -m benchmarks.autocast_overhead
 """
@@ -54,7 +54,7 @@ def tensors() -> dict[str, object]:
 def loops(
     statement: str, named: dict[str, object], regions: Mapping[str, Callable[[], AbstractContextManager[Any]]]
 ) -> dict[str, Measure]:
-    """Return measurements of a statement in each of the regions, in loops of about LOOP_SECONDS."""
+    """Return measurements of a statement in each of the regions, in loops of about ``LOOP_SECONDS``."""
     timer = Timer(statement, globals=named)
 
     def loop(region: Callable[[], AbstractContextManager[Any]], number: int) -> float:
@@ -108,10 +108,10 @@ def added(more: Record, less: Record) -> float:
 def main() -> None:
     """Measure all cases, regions and the import, and print the results and the machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=200, help="rounds of each case (default: 200)")
+    parser.add_argument("--rounds", type=int, default=200, help="run this number of rounds (default: 200)")
     rounds = parser.parse_args().rounds
     if rounds < 10:
-        parser.error(f"--rounds {rounds}: a median needs at least 10")
+        parser.error(f"--rounds: expected at least 10, got {rounds}; pass 10 or more")
     named, table = tensors(), []
     for name in CASES:
         records = interleave(kernels(name, named), rounds)

@@ -2,7 +2,7 @@
 
 The cases are inference and ordinary training of an MLP, of a model like ResNet-18 and of a transformer with six layers,
 and training of low-rank adapters over frozen weights. All variants of a case run interleaved, as
-benchmarks/side_by_side.py describes. `pure` is the model in bfloat16, without autocast.
+`benchmarks/side_by_side.py` describes. `pure` is the model in bfloat16, without autocast.
 """
 
 import argparse
@@ -159,11 +159,11 @@ def main() -> None:
     """Measure each selected case, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "xla"), default="cpu")
-    parser.add_argument("--rounds", type=int, default=15, help="rounds of each case (default: 15)")
-    parser.add_argument("--only", default="", help="measure the cases whose names contain this")
+    parser.add_argument("--rounds", type=int, default=15, help="run this number of rounds (default: 15)")
+    parser.add_argument("--only", default="", help="measure the cases whose titles contain this text (default: all)")
     options = parser.parse_args()
     if options.rounds < 1:
-        parser.error(f"--rounds {options.rounds}: give 1 or more")
+        parser.error(f"--rounds: expected at least 1, got {options.rounds}; pass 1 or more")
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
         import torch_xla  # noqa: F401 -- registers the device

@@ -1,4 +1,4 @@
-"""The time of a step of polycast's AdamW, compared with torch.optim and torch_xla.
+"""The time of a step of polycast's AdamW, compared with `torch.optim` and `torch_xla`.
 
     python -m benchmarks.optimizers                 # on the CPU
     python -m benchmarks.optimizers --whole         # everything after backward in mixed precision training
@@ -7,11 +7,11 @@
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
 
 By default, the benchmark measures only `optimizer.step()`, with preset gradients. Steps have no `found_inf`, except for
-polycast's and torch_xla's steps on XLA, because torch_xla's step without `found_inf` is torch.optim's. A measurement
-repeats short steps, so tensors that fit into the cache are in the cache, for every implementation.
+polycast's and `torch_xla`'s steps on XLA, because `torch_xla`'s step without `found_inf` is `torch.optim`'s. A
+measurement repeats short steps, so tensors that fit into the cache are in the cache, for every implementation.
 
-With `--whole`, polycast runs `clip_grad_norm`, `step` and `update` of its GradScaler. PyTorch runs `unscale_` of
-torch.amp.GradScaler, `torch.nn.utils.clip_grad_norm_` with foreach=True, and `step` and `update` of the scaler.
+With `--whole`, polycast runs `clip_grad_norm`, `step` and `update` of its `GradScaler`. PyTorch runs `unscale_` of
+`torch.amp.GradScaler`, `torch.nn.utils.clip_grad_norm_` with `foreach=True`, and `step` and `update` of the scaler.
 PyTorch writes the gradients, so each implementation has its own. The scale is 1 and never grows, so no gradient leaves
 the range of its dtype. The largest norm is a thousandth below the norm of the first gradients: all implementations clip
 in the first iteration, and later PyTorch multiplies by about 1. The work does not depend on the values.
@@ -61,7 +61,7 @@ def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_
 def report(workload: Workload, options: Namespace) -> None:
     """Measure the steps or whole iterations of all implementations, and print a table."""
     device = options.device
-    grads = workload.random(device)  # Steps only read the gradients, so all share them.
+    grads = workload.random(device)  # Steps do not write gradients, so all share these.
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item() if options.whole else 0.0
 
     def make(package: Any, signal: dict[str, Any], **implementation: bool) -> Callable[[], object]:
@@ -85,11 +85,11 @@ def report(workload: Workload, options: Namespace) -> None:
 
 def main() -> None:
     parser = new_parser(__doc__)
-    parser.add_argument("--whole", action="store_true", help="unscale, clip, step and update the scale")
-    parser.add_argument("--route", choices=PATHS, default="fused", help="the kernels that polycast runs on the CPU")
+    parser.add_argument("--whole", action="store_true", help="measure all after backward (default: only the step)")
+    parser.add_argument("--route", choices=PATHS, default="fused", help="run these CPU kernels (default: fused)")
     options, workloads = parse(parser)
     if options.device == "xla" and options.whole:
-        parser.error("--device xla: torch has no scaler to compare with there; leave --whole out")
+        parser.error("--device xla: PyTorch has no scaler on XLA for --whole; omit --whole")
     print(machine(options.device), flush=True)
     torch.manual_seed(0)
     with PATHS[options.route]():

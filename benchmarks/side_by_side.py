@@ -58,7 +58,7 @@ def finish(device: str) -> None:
 
 
 def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
-    """Warm up, and return a function that measures the mean seconds of a call over about LOOP_SECONDS.
+    """Warm up, and return a function that measures the mean seconds of a call over about ``LOOP_SECONDS``.
 
     The device runs the calls in order, and the CPU waits only for the last call. On XLA, the CPU waits for each call,
     because otherwise the calls would become one program.
@@ -200,10 +200,10 @@ assert (WORKLOADS["resnet50"].elements, WORKLOADS["gpt2"].elements) == (25_557_0
 def new_parser(description: str | None) -> ArgumentParser:
     """Return a parser of the options that all benchmarks of workloads share."""
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", help="a device type of torch (default: cpu)")
-    names = f"on xla {', '.join(XLA_WORKLOADS)}; elsewhere {', '.join(WORKLOADS)} (default: all of these)"
+    parser.add_argument("--device", default="cpu", help="run on this device type of PyTorch (default: cpu)")
+    names = f"measure these: on xla {', '.join(XLA_WORKLOADS)}; otherwise {', '.join(WORKLOADS)} (default: all)"
     parser.add_argument("--workload", nargs="+", metavar="NAME", help=names)
-    parser.add_argument("--rounds", type=int, default=30, help="(default: 30)")
+    parser.add_argument("--rounds", type=int, default=30, help="run this number of rounds (default: 30)")
     return parser
 
 
@@ -213,9 +213,9 @@ def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
     known = XLA_WORKLOADS if options.device == "xla" else WORKLOADS
     for name in options.workload or ():
         if name not in known:
-            parser.error(f"--workload {name}: on {options.device} there are {', '.join(known)}")
+            parser.error(f"--workload: expected one of {', '.join(known)}, got '{name}'; pass one of these")
     if options.rounds < 3:
-        parser.error(f"--rounds {options.rounds}: quartiles need at least 3")
+        parser.error(f"--rounds: expected at least 3, got {options.rounds}; quartiles need 3 rounds")
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
         import torch_xla  # noqa: F401

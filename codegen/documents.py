@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from .categories import Category
-from .fields import Reader
+from .fields import Reader, form
 from .model import Device, Document, DocumentList, Op
 from .yaml_nodes import Node, Sequence, Text, did_you_mean
 
@@ -20,7 +20,7 @@ def read_documents(reader: Reader, node: Node, devices: dict[str, Device], ops: 
             continue
         title = reader.text(fields["title"], f"the title of document '{key.value}'")
         if not isinstance(fields["lists"], Sequence):
-            what = f"lists of document '{key.value}': expected a list, got none"
+            what = f"lists of document '{key.value}': expected a list, got {form(fields['lists'])}"
             reader.report(fields["lists"], what, "write it as - devices: ...")
         elif title is not None:
             document = Document(key.value, title)

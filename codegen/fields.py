@@ -23,7 +23,7 @@ class Reader:
         if isinstance(node, Text) and node.value.strip():
             value: str = node.value
             return value
-        self.report(node, f"{what}: expected a string, got {_form(node)}", "write a string")
+        self.report(node, f"{what}: expected a string, got {form(node)}", "write a string")
         return None
 
     def identifier(self, node: Node | None, what: str) -> str | None:
@@ -46,7 +46,7 @@ class Reader:
     def texts(self, node: Node, what: str) -> list[Text]:
         """Read a list of different strings."""
         if not isinstance(node, Sequence) or not node.value:
-            self.report(node, f"{what}: expected a list of names, got {_form(node)}", "write it as [one, two]")
+            self.report(node, f"{what}: expected a list of names, got {form(node)}", "write it as [one, two]")
             return []
         texts: dict[str, Text] = {}
         for item in node.value:
@@ -63,14 +63,14 @@ class Reader:
         if isinstance(node, Mapping) and len(node.value) == 1:
             name, details = node.value[0]
             return name, details
-        given = f"one with {len(node.value)} keys" if isinstance(node, Mapping) and node.value else _form(node)
+        given = f"one with {len(node.value)} keys" if isinstance(node, Mapping) and node.value else form(node)
         self.report(node, f"{what}: expected a name or a mapping with one key, got {given}", remedy)
         return None
 
     def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:
         """Read a mapping with any keys."""
         if not isinstance(node, Mapping) or not node.value:
-            self.report(node, f"{what}: expected a mapping, got {_form(node)}", "write it as {name: value}")
+            self.report(node, f"{what}: expected a mapping, got {form(node)}", "write it as {name: value}")
             return
         yield from node.value
 
@@ -79,7 +79,7 @@ class Reader:
     ) -> dict[str, Node] | None:
         """Read a mapping with known keys. Return None if the node is not a mapping or lacks a required key."""
         if not isinstance(node, Mapping):
-            self.report(node, f"{what}: expected a mapping, got {_form(node)}", f"use the keys {', '.join(known)}")
+            self.report(node, f"{what}: expected a mapping, got {form(node)}", f"use the keys {', '.join(known)}")
             return None
         found = {key.value: value for key, value in node.value if key.value in known}
         unknown = [key for key, _ in node.value if key.value not in known]
@@ -94,7 +94,7 @@ class Reader:
         return None if missing else found
 
 
-def _form(node: Node) -> str:
+def form(node: Node) -> str:
     if isinstance(node, Text):
         return f"the string '{node.value}'" if node.value.strip() else "nothing"
     kind = "list" if isinstance(node, Sequence) else "mapping"

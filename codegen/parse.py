@@ -9,6 +9,7 @@ from .casts import Alternative
 from .categories import DEFAULT, Category
 from .devices import DeviceReader
 from .documents import read_documents, read_ops
+from .fields import form
 from .model import Op, Overload, Policy, Rule
 from .schemas import Schemas
 from .versions import subtract
@@ -134,7 +135,7 @@ class _PolicyParser(DeviceReader):
         if node is None:
             return [(renamed(key, DEFAULT), Overload())]
         if not isinstance(node, Sequence) or not node.value:
-            self.report(node, f"overloads of op '{key.value}': expected a list, got none", "write [default, other]")
+            self.report(node, f"overloads of op '{key.value}': expected a list, got {form(node)}", "write [one, two]")
             return []
         overloads: list[tuple[Text, Overload | None]] = []
         for item in node.value:

@@ -18,7 +18,7 @@ for number in range(80):
         loss = loss_fn(model(inputs), inputs @ weight) / accumulate
     scaler.scale(loss).backward()  # the scaled gradients of the batches add up
     if (number + 1) % accumulate == 0:
-        # clip_grad_norm replaces unscale_ and torch.nn.utils.clip_grad_norm_: the step itself unscales and clips.
+        # `clip_grad_norm` replaces `unscale_` and `torch.nn.utils.clip_grad_norm_`: the step itself unscales and clips.
         norm = scaler.clip_grad_norm(optimizer, max_norm=5.0)
         scaler.step(optimizer)
         scaler.update()

@@ -1,8 +1,8 @@
 """A small convolutional model that learns handwritten digits in float32 and under autocast.
 
 The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and use the same
-batches. They run on XLA:CPU, or on the XLA device in PJRT_DEVICE. Without torch_xla, they run on the accelerator that
-PyTorch finds, or on the CPU. `--device` selects another device.
+batches. They run on XLA:CPU, or on the XLA device in `PJRT_DEVICE`. Without `torch_xla`, they run on the accelerator
+that PyTorch finds, or on the CPU. `--device` selects another device.
 """
 
 import argparse
@@ -44,9 +44,9 @@ def best_device() -> str:
 
 
 def open_device(name: str) -> torch.device:
-    """Return the device. XLA runs on the CPU unless PJRT_DEVICE selects another device."""
+    """Return the device. XLA runs on the CPU unless ``PJRT_DEVICE`` selects another device."""
     if name == "xla":
-        os.environ.setdefault("PJRT_DEVICE", "CPU")  # otherwise torch_xla chooses a device and warns
+        os.environ.setdefault("PJRT_DEVICE", "CPU")  # otherwise `torch_xla` chooses a device and warns
         import torch_xla  # noqa: F401 -- registers the device
     torch.empty(0, device=name)  # this raises if the device does not exist
     return torch.device(name)
@@ -189,12 +189,12 @@ def draw(digits: Digits, runs: list[Run]) -> Figure:
 def main() -> None:
     """Read the command line, train and test both models, and print and draw the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default=best_device(), help=f"device to train on (default: {best_device()})")
-    parser.add_argument("--output", type=Path, default=Path("digits.png"), help="the plot (default: digits.png)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of weights and test digits (default: 0)")
+    parser.add_argument("--device", default=best_device(), help=f"train on this device (default: {best_device()})")
+    parser.add_argument("--output", type=Path, default=Path("digits.png"), help="write this plot (default: digits.png)")
+    parser.add_argument("--seed", type=int, default=0, help="seed the weights and the split (default: 0)")
     options = parser.parse_args()
     if options.device == "xla" and find_spec("torch_xla") is None:
-        parser.error("--device xla needs the package torch_xla, which is not installed; try --device cpu")
+        parser.error("--device: expected an installed torch_xla for xla, got none; try --device cpu")
     try:
         device = open_device(options.device)
     except (RuntimeError, AssertionError) as error:

@@ -33,7 +33,7 @@ class Characters(nn.Module):
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--steps", type=int, default=400)
 parser.add_argument("--device", default="cpu")
-parser.add_argument("--output", type=Path, default=Path("language_model.png"), help="file of the plot")
+parser.add_argument("--output", type=Path, default=Path("language_model.png"), help="write this plot")
 options = parser.parse_args()
 
 source = inspect.getsource(argparse)

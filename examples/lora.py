@@ -36,7 +36,7 @@ class LoRA(nn.Module):
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--steps", type=int, default=60)
 parser.add_argument("--width", type=int, default=1024)
-parser.add_argument("--output", type=Path, default=Path("lora.png"), help="file of the plot (default: lora.png)")
+parser.add_argument("--output", type=Path, default=Path("lora.png"), help="write this plot (default: lora.png)")
 options = parser.parse_args()
 
 torch.manual_seed(0)

@@ -20,7 +20,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--steps", type=int, default=100)
 parser.add_argument("--device", default="cpu")
 parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
-parser.add_argument("--output", type=Path, default=Path("resnet.png"), help="file of the plot (default: resnet.png)")
+parser.add_argument("--output", type=Path, default=Path("resnet.png"), help="write this plot (default: resnet.png)")
 options = parser.parse_args()
 
 torch.manual_seed(0)

@@ -17,9 +17,9 @@ from tqdm import tqdm
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--steps", type=int, default=2000)
-parser.add_argument("--every", type=int, default=100, help="steps between two checkpoints (default: 100)")
+parser.add_argument("--every", type=int, default=100, help="save a checkpoint after so many steps (default: 100)")
 parser.add_argument("--checkpoint", type=Path, default=Path("resume.pt"))
-parser.add_argument("--output", type=Path, default=Path("resume.png"), help="file of the plot (default: resume.png)")
+parser.add_argument("--output", type=Path, default=Path("resume.png"), help="write this plot (default: resume.png)")
 options = parser.parse_args()
 
 torch.manual_seed(0)

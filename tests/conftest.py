@@ -20,17 +20,17 @@ from tests.support.sharded import world
 
 if find_spec("numpy") is None:
     os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # Processes that tests start issue this warning.
-os.environ.pop("COLUMNS", None)  # COLUMNS would change the width of printed text.
-# Jobs that a shell starts in the background ignore SIGINT, which tests send.
+os.environ.pop("COLUMNS", None)  # `COLUMNS` would change the width of printed text.
+# Jobs that a shell starts in the background ignore `SIGINT`, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 _chosen: list[str] = []
 _OF_DEVICES = {"real_device", "kernels", "operators"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "run the tests of real_device, kernels and operators only, on these torch device types, as in cpu,cuda"
+    text = "run only the tests that use real_device, kernels or operators, on these device types, such as cpu,cuda"
     parser.addoption("--real-devices", metavar="TYPES", help=text)
-    parser.addoption("--rewrite-errors", action="store_true", help="write the errors.txt of the folders that run")
+    parser.addoption("--rewrite-errors", action="store_true", help="write errors.txt in the folders of the tests")
     parser.addoption("--rewrite-works-with", action="store_true", help="write the tables of docs/works_with.md")
 
 
@@ -38,21 +38,21 @@ def pytest_configure(config: pytest.Config) -> None:
     for option in ("rewrite_errors", "rewrite_works_with"):
         if config.getoption(option) and config.getoption("numprocesses", None):
             name = option.replace("_", "-")
-            raise pytest.UsageError(f"--{name}: one process must run all of these tests; leave --numprocesses out")
+            raise pytest.UsageError(f"--{name}: expected one process, got --numprocesses; omit it")
     if config.getoption("rewrite_errors") and any("::" in given for given in config.args):
-        raise pytest.UsageError("--rewrite-errors: give folders or files, or choose tests by -k")
+        raise pytest.UsageError("--rewrite-errors: expected folders or files, got a test; select tests with -k")
     here, option = real_devices(), config.getoption("real_devices")
     _chosen[:] = option.split(",") if option else here
     if missing := [name for name in _chosen if name not in here]:
         raise pytest.UsageError(
-            f"--real-devices: no tensor runs on {', '.join(missing)} here, but on {', '.join(here)}"
+            f"--real-devices: expected types among {', '.join(here)}, got {', '.join(missing)}; omit these"
         )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with real_device, kernels or operators for each chosen device type, by default all with real tensors.
+    """Run a test with ``real_device``, ``kernels`` or ``operators`` for each chosen device type, by default all here.
 
-    On the CPU, kernels and operators have several paths. A test with real_case runs for each of the device's CASES.
+    ``kernels`` and ``operators`` have several paths on the CPU. ``real_case`` has each of the device's ``CASES``.
     """
     if "real_case" in metafunc.fixturenames:
         pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]
@@ -87,14 +87,14 @@ def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """Return the kernels of steps: one of PATHS on the CPU, or the kernels of another device."""
+    """Return the kernels of steps: one of ``PATHS`` on the CPU, or the kernels of another device."""
     with PATHS[request.param.path]():
         yield request.param
 
 
 @pytest.fixture
 def operators(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """Return the kernels of operators: like `kernels`, without the path on which torch.optim runs the step."""
+    """Return the kernels of operators: like ``kernels``, without the path on which ``torch.optim`` runs the step."""
     with PATHS[request.param.path]():
         yield request.param
 
@@ -118,14 +118,14 @@ class Module(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Module:
-    """Collect each file of tests as a Module."""
+    """Collect each file of tests as a ``Module``."""
     module: Module = Module.from_parent(parent, path=module_path)
     return module
 
 
 @pytest.fixture(scope="module")
 def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Join a world of torch.distributed with this process only."""
+    """Join a world of ``torch.distributed`` with this process only."""
     world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
     yield
     world.distributed.destroy_process_group()
@@ -133,7 +133,7 @@ def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def recorded_error(request: pytest.FixtureRequest) -> RecordedError:
-    """Return a function for `with` statements, whose blocks must raise the errors in the folder's ``errors.txt``."""
+    """Return a function for ``with`` statements, whose blocks must raise the errors in the folder's ``errors.txt``."""
     return RecordedError(request)
 
 

@@ -1,6 +1,6 @@
 """Accelerate with polycast's scaler: a run that clips, skips a step, saves, is killed and resumes.
 
-If torch_xla is installed, set USE_TORCH_XLA=0, because Accelerate would use the XLA device even with cpu=True.
+If ``torch_xla`` is installed, set ``USE_TORCH_XLA=0``: otherwise Accelerate uses the XLA device even with ``cpu=True``.
 """
 
 import os

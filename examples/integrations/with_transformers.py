@@ -1,6 +1,6 @@
-"""The Trainer of transformers with polycast's scaler: a run that clips, skips steps, saves, is killed and resumes.
+"""The ``Trainer`` of transformers with polycast's scaler: a run that clips, skips steps, saves, is killed and resumes.
 
-If torch_xla is installed, set USE_TORCH_XLA=0, because the Trainer would use the XLA device even with use_cpu=True.
+If ``torch_xla`` is installed, set ``USE_TORCH_XLA=0``: otherwise the ``Trainer`` uses XLA even with ``use_cpu=True``.
 """
 
 import os

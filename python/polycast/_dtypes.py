@@ -45,7 +45,7 @@ def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
     if isinstance(value, torch.dtype):
         return value
     if not isinstance(value, str):
-        raise TypeError(f"{argument}: expected a torch.dtype or its name, such as 'bfloat16', got {value!r:.60}")
+        raise TypeError(f"{argument}: expected a torch.dtype or its name, got {value!r:.60}; pass one, such as 'bf16'")
     found = getattr(torch, dtype_named(value) or _plain(value), None)
     if isinstance(found, torch.dtype):
         return found

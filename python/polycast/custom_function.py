@@ -82,9 +82,7 @@ def custom_fwd(
     """
     dtype = None if cast_inputs is None else dtype_of(cast_inputs, "cast_inputs")
     if dtype is not None and not dtype.is_floating_point:
-        raise TypeError(
-            f"cast_inputs: expected a floating-point dtype, such as torch.float32, or None, got {cast_inputs!r}"
-        )
+        raise TypeError(f"cast_inputs: expected a floating-point dtype or None, got {dtype}; pass one, or omit it")
     device_type = None if device_type is None else known_device_type(device_type, "device_type")
     if fwd is None:
         return partial(_decorate_forward, device_type=device_type, cast_inputs=dtype)
@@ -142,8 +140,8 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | torc
         region: _Region | None = getattr(args[0], "polycast_region", None)
         if region is None:
             raise RuntimeError(
-                "custom_bwd: expected a ctx with the autocast state of forward, got one without; decorate forward, and "
-                "setup_context if there is one, with polycast.custom_fwd"
+                "custom_bwd: expected a ctx with the autocast state of forward, got a ctx without it; decorate "
+                "forward, and setup_context if there is one, with polycast.custom_fwd"
             )
         with StockAutocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
             return scopes.run_in(region.scope, backward, *args, **kwargs)
@@ -160,7 +158,7 @@ def _decorate_forward(
 
     @wraps(fwd)
     def run(*args: Any, **kwargs: Any) -> R:
-        # The context is the first argument of `setup_context`, and of forward if there is no `setup_context`.
+        # The context is the first argument of `setup_context`, and of a forward without `setup_context`.
         context = args[0] if args and hasattr(args[0], "save_for_backward") else None
         of_inputs = device_type or _device_type((args, kwargs))
         enabled = torch.is_autocast_enabled(of_inputs)

@@ -109,7 +109,7 @@ class XLA(DeviceType):
 
     def check_region(self) -> None:
         if not self.is_here:
-            raise RuntimeError(f"device_type: 'xla' needs {_XLA_PACKAGE}; import {_XLA_PACKAGE} first")
+            raise RuntimeError(f"device_type: expected an imported {_XLA_PACKAGE} for 'xla', got none; import it first")
 
     def overrides(self) -> list[str]:
         # `torch_xla` 2.9 follows only the variables for bfloat16.
@@ -216,7 +216,7 @@ def parse_device_type(device: str | torch.device, argument: str = "device") -> s
         return device.partition(":")[0]
     if isinstance(device, torch.device):
         return device.type
-    raise TypeError(f"{argument}: expected a string such as '{HOST}', or a torch.device, got {device!r}")
+    raise TypeError(f"{argument}: expected a string or a torch.device, got {device!r}; pass one, such as '{HOST}'")
 
 
 def known_device_type(device: str | torch.device, argument: str = "device") -> str:
@@ -236,15 +236,13 @@ def known_device_type(device: str | torch.device, argument: str = "device") -> s
 def unknown(device_type: str, known: Iterable[str], argument: str = "device_type") -> ValueError:
     """Return the error for a name that is not a device type with rules in the policy."""
     if device_type in PRIVATE:
-        return ValueError(
-            f"{argument}: expected a loaded backend, got '{device_type}'; import the package that registers it first"
-        )
+        return ValueError(f"{argument}: expected a loaded backend, got '{device_type}'; first import its package")
     if device_type in DEVICES and device_type_of(device_type) != device_type:
         return ValueError(
             f"{argument}: expected '{device_type_of(device_type)}', got '{device_type}'; pass "
             f"'{device_type_of(device_type)}', which has the rules of '{device_type}' when {_XLA_PACKAGE} runs on a GPU"
         )
-    return ValueError(f"{argument}: expected one of {', '.join(known)}, got '{device_type}'")
+    return ValueError(f"{argument}: expected one of {', '.join(known)}, got '{device_type}'; pass one of these")
 
 
 def random_state() -> Callable[[], None]:

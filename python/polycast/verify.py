@@ -115,7 +115,7 @@ def verify(
         The results, and the facts for a bug report.
 
     Raises:
-        ValueError: If the device is not available, or there is no such part.
+        ValueError: If the device is not available, or a part is unknown.
         TypeError: If the device is neither a str nor a ``torch.device``.
         RuntimeError: If no device is given, no accelerator is found, and ``torch_xla`` is imported but not in use.
 
@@ -128,7 +128,7 @@ def verify(
     chosen = list(dict.fromkeys(parts))
     for part in chosen:
         if part not in DESCRIPTIONS:
-            raise ValueError(f"parts: expected {' or '.join(DESCRIPTIONS)}, got '{part}'")
+            raise ValueError(f"parts: expected {' or '.join(DESCRIPTIONS)}, got '{part}'; pass one of these")
     device_type = _device_here(device)
     device = devices.device_of(device_type)
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), process.use(None):

@@ -1,4 +1,4 @@
-"""`custom_fwd` and `custom_bwd`: the autocast state in which the forward and backward of an autograd function run."""
+"""``custom_fwd`` and ``custom_bwd``: the autocast state in the forward and backward of an autograd function."""
 
 from collections import UserDict
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.support.xla import NEEDS_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 
-Function = Any  # A subclass of torch.autograd.Function, whose apply has no types.
+Function = Any  # A subclass of `torch.autograd.Function`, whose `apply` has no types.
 # The state in the latest eager backward: whether autocast is on, autocast's dtype, and the dtypes of the saved tensors.
 seen: list[tuple[bool, torch.dtype, list[torch.dtype]]] = []
 
@@ -29,7 +29,7 @@ def _multiply_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torc
 
 
 def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycast, **device: str) -> Function:
-    """Return an autograd function that multiplies matrices. Its forward has the context as an argument."""
+    """Return an autograd function that multiplies matrices. Its ``forward`` has the context as an argument."""
 
     class Multiply(torch.autograd.Function):
         @staticmethod
@@ -44,7 +44,7 @@ def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycas
 
 
 def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
-    """Return an autograd function that multiplies matrices, with `setup_context`."""
+    """Return an autograd function that multiplies matrices, with ``setup_context``."""
 
     class Multiply(torch.autograd.Function):
         generate_vmap_rule = True
@@ -137,7 +137,7 @@ def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:
         host, accelerator, shape = (torch.ones(2, device=device) for device in ("cpu", "xpu", "meta"))
         assert forward(host, accelerator) == (F32, HALF)
         assert forward(shape, accelerator) == (F32, HALF)
-        assert forward(host, shape) == (F32, F32)  # There is no region of the CPU.
+        assert forward(host, shape) == (F32, F32)  # The active region is not for the CPU.
 
 
 def test_setup_context_gets_the_output_that_forward_returned() -> None:

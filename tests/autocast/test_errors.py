@@ -1,4 +1,4 @@
-"""The errors of regions, installations, policy queries and custom functions; errors.txt has their texts."""
+"""The errors of regions, installations, policy queries and custom functions; ``errors.txt`` has their texts."""
 
 import polycast
 import pytest

@@ -1,6 +1,6 @@
 """The graphs that are traced with the policy's kernels, compared with the graphs of stock PyTorch.
 
-All tensors are fake. Only the CPU's run backward, because autograd cannot record tensors of an absent device.
+All tensors are fake. Only CPU tensors run backward, because autograd cannot record tensors of an absent device.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from tests.support.properties import examples
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"
-# Devices for which PyTorch or torch_xla has autocast kernels, and whose fake tensors have an autocast key.
+# Devices for which PyTorch or `torch_xla` has autocast kernels, and whose fake tensors have an autocast key.
 WITH_KERNELS = ["cpu", "cuda", "xpu", "mps", "mtia", *(["xla"] if HAS_XLA else [])]
 EVERYWHERE = [case for case in CASES if case.device in WITH_KERNELS and case.name not in WITHOUT_SAMPLE]
 ON_HOST = [case for case in EVERYWHERE if case.device == HOST]
@@ -68,13 +68,13 @@ def test_the_graph_of_an_op_equals_the_graph_of_stock_pytorch(op: Traced) -> Non
     with stock_kernels():
         stock = graph(op)
     differs_on_purpose = op.case.op in polycast.policy.notes(op.case.device) or PROMOTE_RAISES in stock
-    if op.case.category == "banned":  # The error messages differ after these words.
+    if op.case.category == "banned":  # The error messages are equal up to these words.
         ours, stock = (found[: found.index("unsafe to autocast")] for found in (ours, stock))
     assert ours == stock or differs_on_purpose
 
 
 def graph(op: Traced) -> Graph | str:
-    """Return the graph of an op in a region, with its backward if `op.backward` is true, or the error of the trace."""
+    """Return the graph of an op in a region, with its backward if ``op.backward``, or the error of the trace."""
     sample = arguments(op.case.name, Make(HOST, *op.given))
     leaves = [index for index, tensor in enumerate(tensors(sample)) if tensor.is_floating_point()]
     found = _graph(op, leaves if op.backward else [])
@@ -92,7 +92,7 @@ def _end(module: GraphModule, *_: Any, **__: Any) -> Any:
 
 def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     sample = arguments(op.case.name, Make(HOST, *op.given))
-    # Like torch.compile, pass a ShapeEnv, with which tracing uses the Python dispatcher.
+    # Like `torch.compile`, pass a `ShapeEnv`, with which tracing uses the Python dispatcher.
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not op.dynamic, allow_non_fake_inputs=True)
     mode.cache_clear()  # For an op that returns one tensor twice, the cache returns two tensors.
 
@@ -143,7 +143,7 @@ def test_a_linear_over_merged_heads_compiles_as_under_stock_pytorch() -> None:
 
 
 def compiled_graph() -> Graph:
-    """Return the inference graph that `torch.compile` makes of a linear over merged attention heads."""
+    """Return the inference graph that ``torch.compile`` makes of a linear over merged attention heads."""
     graphs: list[Graph] = []
     projection = torch.nn.Linear(4096, 8, bias=False)
 

@@ -47,7 +47,7 @@ CANNOT_RUN = {
 }
 # XLA compiles a loop for each call and gradient of these ops: ten seconds for each test.
 SLOW_ON_XLA = {"svd", "linalg_svd"}
-# linalg_lstsq lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode, PyTorch
+# `linalg_lstsq` lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode, PyTorch
 # fills new memory, and warns about ops without a deterministic implementation.
 pytestmark = [
     pytest.mark.usefixtures("fill_memory"),
@@ -63,7 +63,7 @@ def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_cas
     if reason := cannot_run(case):
         pytest.skip(reason)
     if real_device == "xla" and case.op in SLOW_ON_XLA and TIMES == 1:
-        pytest.skip("it compiles for ten seconds; TIMES=2 runs it")
+        pytest.skip("XLA compiles it for ten seconds; TIMES=2 runs it")
     given = GIVEN[:2] if real_device == "xla" else GIVEN  # XLA compiles each combination.
     cells = list(itertools.product(lower_precision(real_device), given))
     if casts_by_itself(real_device):
@@ -71,7 +71,7 @@ def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_cas
             wanted = {cell: in_region(case, real_device, cell) for cell in cells}
         cells = [cell for cell in cells if PROMOTE_RAISES not in wanted[cell][0]]
     elif case.category in ("banned", "stock"):
-        pytest.skip(f"{case.category} rules give no values on {real_device}")
+        pytest.skip(f"{case.category} ops return no values on {real_device}")
     else:
         wanted = {cell: by_hand(case, real_device, cell) for cell in cells}
     first = wanted[cells[0]][0]

@@ -1,7 +1,7 @@
 """The built-in rules on each device: the kernel of each rule, and the dtypes of its op below autocast.
 
 The first test calls each reachable overload in a region, with arguments from its schema. A probe below autocast
-records the dtypes, which must match the category of the rule. tests/policies/test_records.py checks that each rule
+records the dtypes, which must match the category of the rule. ``tests/policies/test_records.py`` checks that each rule
 equals PyTorch's or has a note.
 """
 
@@ -69,7 +69,7 @@ def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
         every = lower == _extension.DEVICES[device].lower_precision[0] or case.category in SETS_A_DTYPE
         for given in (*FEW, *MORE, *([narrow, F32] for narrow in narrow_types(device))) if every else FEW:
             check_call(case, given, lower)
-        if case.category == "fp32_set_opt_dtype":  # The dtype of the caller stays unchanged.
+        if case.category == "fp32_set_opt_dtype":  # A dtype that the caller passes stays unchanged.
             assert call(case, [F32], lower, dtype=HALF)[1].dtypes == [HALF]
 
 
@@ -91,7 +91,7 @@ def test_the_compiled_rules_equal_policy_yaml() -> None:
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
 @pytest.mark.parametrize("name", sorted({case.name for case in CASES} - WITHOUT_SAMPLE.keys() - WITHOUT_CPU_KERNEL))
 def test_every_rule_has_a_sample_that_runs(name: str) -> None:
-    sample = arguments(name, Make("cpu"))  # Some ops need a sample in SAMPLES.
+    sample = arguments(name, Make("cpu"))  # Some ops need a sample in `SAMPLES`.
     assert find(name)(*sample.args) is not None  # type: ignore[misc]
 
 
@@ -131,7 +131,7 @@ def test_in_place_calls_and_calls_with_out_are_not_cast(name: str) -> None:
 def test_tensors_on_another_device_are_not_cast(device: str) -> None:
     """Specification 1.1."""
     if not is_reachable(device):
-        pytest.skip(f"not even a fake tensor of {device_type_of(device)} carries its autocast key")
+        pytest.skip(f"fake tensors of {device_type_of(device)} have no autocast key")
     for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {device_type_of(device)}:
         with kernels_of(device), FakeTensorMode(), region(device, _extension.DEVICES[device].lower_precision[0]):
             assert torch.mm(Make(other)(2, 2), Make(other)(2, 2)).dtype == F32, other

@@ -11,14 +11,14 @@ def test_devices_and_categories_match_the_table() -> None:
     assert {rule.device for rule in BUILT_IN} == {*policy.devices()}
     assert {rule.category for rule in BUILT_IN} <= {*policy.categories()}
     assert all(sentence.endswith(".") for sentence in policy.categories().values())
-    policy.categories().clear()  # The returned dict is a copy.
+    policy.categories().clear()  # The returned `dict` is a copy.
     assert policy.categories()
 
 
 @pytest.mark.parametrize(
     ("op", "device", "category"),
     [
-        ("cross_entropy", "cpu", "fp32"),  # cross_entropy is a composite of several ops.
+        ("cross_entropy", "cpu", "fp32"),  # `cross_entropy` is a composite of several ops.
         ("torch.nn.functional.interpolate", "cpu", "unlisted"),
         ("pow.Scalar", "xla", "unlisted"),
         ("mm.dtype", "cuda", "unlisted"),

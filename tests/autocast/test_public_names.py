@@ -1,4 +1,4 @@
-"""The public names in policy.yaml: the ops that they reach in regions, the ops of composites, and aliases."""
+"""The public names in `policy.yaml`: the ops that they reach in regions, the ops of composites, and aliases."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from tests.support.probe import (
 from tests.support.samples.public import ARGUMENTS, composites, prepare
 
 HERE = {case.op for case in ALL_CASES}  # Some ops belong to other releases.
-# Ops without a sample are omitted, because test_policy_cases.py calls them by the names of the ops.
+# Ops without a sample are omitted, because `test_policy_cases.py` calls them by the names of the ops.
 NAMES = [(op.name, name) for op in POLICY.ops if op.name in HERE - WITHOUT_SAMPLE.keys() for name in op.public]
 # A call with named tensors does not reach a probe, and a banned op raises before it reaches one.
 LISTED = [case for case in ALL_CASES if not case.is_named and case.category != "banned"]
@@ -70,8 +70,8 @@ def first_reached(call: Callable[[], object]) -> str:
     return "no listed op"
 
 
-@pytest.mark.skipif(not HAS_XLA, reason="releases of torch differ in how they compose; the reference has torch_xla")
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent cell on a GPU warns.
+@pytest.mark.skipif(not HAS_XLA, reason="composites run other ops in other releases; the reference has torch_xla")
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell warns.
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):

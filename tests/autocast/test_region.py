@@ -1,4 +1,4 @@
-"""`polycast.autocast`: the arguments, the warnings, and the autocast state in the region."""
+"""``polycast.autocast``: the arguments, the warnings, and the autocast state in the region."""
 
 import copy
 import pickle
@@ -34,7 +34,7 @@ def _no_warning_issued() -> None:
 
 @pytest.fixture
 def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a machine with neither an accelerator nor torch_xla."""
+    """Simulate a machine with neither an accelerator nor ``torch_xla``."""
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)  # noqa: ARG005
     monkeypatch.setattr(XLA, "is_here", False)
 
@@ -100,7 +100,7 @@ def test_the_repr_of_a_region_shows_its_settings() -> None:
     policy = polycast.Policy({"matmul": "fp32"})
     opened = polycast.autocast("cpu", HALF, False, False, policy=policy)
     assert (opened.device, opened.policy) == ("cpu", policy)
-    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # Stock has these names.
+    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # PyTorch's names
     assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
     settings = "dtype=torch.float16, enabled=False, cache_enabled=False"
     assert repr(polycast.autocast("cpu", HALF, False, False)) == f"polycast.autocast('cpu', {settings})"
@@ -119,7 +119,7 @@ def test_cache_enabled_sets_the_cast_cache_and_an_exception_restores_the_state(k
 
 
 def test_polycast_autocast_can_replace_torch_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Users replace `torch.autocast` if they cannot edit a library."""
+    """Users replace ``torch.autocast`` if they cannot edit a library."""
     monkeypatch.setattr(torch, "autocast", polycast.autocast)
     monkeypatch.setattr(torch.amp, "autocast", polycast.autocast)
 

@@ -38,7 +38,7 @@ def differ():
     return before.changed() + [op for op in ops if not op.startswith("polycast::")]  # polycast's own operators remain.
 import polycast
 """
-# Uses of the package before polycast.uninstall().
+# Uses of the package before `polycast.uninstall()`.
 USES = {
     "nothing": "",
     "rules, and one device after the other": """
@@ -71,7 +71,7 @@ IMPORTED = {"torch": "sys", "most": MOST}
 
 @pytest.fixture(scope="module")
 def effects() -> dict[str, Any]:
-    """Return the changes of the import, and the changes that remain after each use and `polycast.uninstall()`."""
+    """Return the changes of the import, and the changes that remain after each use and ``polycast.uninstall()``."""
     uses = "polycast.install()\n".join(f"{use}\nleave({name!r})\n" for name, use in USES.items())
     code = """
 changed, left = before.changed(), {}
@@ -92,7 +92,7 @@ def test_uninstalling_reverts_all_changes_of_the_import(effects: Any, imported: 
 
 
 def test_all_changes_of_the_import_are_documented(effects: Any) -> None:
-    """The list in the docstring of installation.py is complete and exact."""
+    """The list in the docstring of ``installation.py`` is complete and exact."""
     changed = effects["torch"][0] + effects["most"][0]
     places = [place.replace("._config.", ".") for place in changed]  # Users write options without "._config".
     listed = (installation.__doc__ or "").partition("Compiled code contains")[0]
@@ -128,7 +128,7 @@ def test_modules_whose_import_the_program_blocks_are_not_changed() -> None:
 
 
 @NEEDS_XLA
-@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="this machine has an accelerator")
 def test_both_import_orders_leave_the_same_dispatcher_and_defer_the_device_until_xla_is_used() -> None:
     code = """
 import torch

@@ -1,6 +1,6 @@
 """Random programs that use weights and a buffer in regions, and write to them in between.
 
-A program writes to the buffer past the version counter, and to weights in ways that the cache notices. Each value must
+A program writes to the buffer without a new version, and to weights in ways that the cache notices. Each value must
 equal the value of stock autocast without a cache.
 """
 

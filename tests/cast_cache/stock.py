@@ -14,7 +14,7 @@ from tests.support.devices import casts_by_itself
 
 @contextmanager
 def stock(device: str = "cpu") -> Iterator[None]:
-    """Use the autocast kernels of PyTorch or of the backend. A device without such kernels continues to use ours."""
+    """Use the autocast kernels of PyTorch or of the backend. A device without such kernels uses polycast's."""
     if not casts_by_itself(device):
         yield
         return

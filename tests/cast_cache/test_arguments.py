@@ -1,4 +1,4 @@
-"""The errors of `polycast.cast_cache` for arguments that it does not support."""
+"""The errors of ``polycast.cast_cache`` for arguments that it does not support."""
 
 from collections.abc import Callable
 

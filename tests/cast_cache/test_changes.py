@@ -25,7 +25,7 @@ def values(device: str = "cpu") -> Tensor:
 
 
 def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[[], Any]) -> None:
-    """Check the values of uses before and after a write to a weight, and first that a reusable cast is reused."""
+    """Assert that uses before and after a write to a weight have its value, and that a reusable cast is reused."""
     weight, one = nn.Parameter(values(device)), torch.eye(4, device=device)
     opened = polycast.autocast(device, BF16)
 
@@ -75,7 +75,7 @@ def is_seen(write: str, kept: bool, one_region: bool) -> bool:
 def test_a_changed_weight_is_cast_again(real_device: str, write: str, way: str) -> None:
     """Specification 4.4 and 4.5."""
     if real_device == "xla" and write in NOT_ON_XLA:
-        pytest.skip("an operation that XLA lacks")
+        pytest.skip("XLA lacks this operation")
     check(real_device, write, *WAYS[way])
 
 
@@ -89,7 +89,7 @@ def test_a_kept_weight_is_saved_and_copied_like_any_other() -> None:
     def use() -> None:
         with polycast.autocast("cpu"), torch.no_grad():
             for _ in range(3):
-                weight @ weight.detach().data  # A read of .data does not change the weight.
+                weight @ weight.detach().data  # A read of `.data` does not change the weight.
 
     assert count_casts(use) == 1 + 3  # Each use also casts a new detached tensor.
 
@@ -104,7 +104,7 @@ def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) 
             weight.data = part
             for _ in range(2):
                 assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), part.cpu().to(BF16))
-        weight.data += 1  # The cast was made after an assignment to .data, and the write goes through another tensor.
+        weight.data += 1  # The cast is newer than the assignment to `.data`, and this writes through another tensor.
         assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), weight.cpu().to(BF16))
 
 

@@ -1,4 +1,4 @@
-"""Training with the cast cache: the gradients and weights equal stock autocast's bit for bit, in every style."""
+"""Training with the cast cache: the gradients and weights equal stock autocast's bit for bit, for each way to train."""
 
 import copy
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def doubled(model: nn.Module, x: Tensor) -> None:
 
 STYLES: dict[str, Callable[[nn.Module, Tensor], None]] = {
     "accumulation inside a region": accumulated,
-    "evaluation between": evaluated_between,
+    "evaluation between steps": evaluated_between,
     "checkpointing": lambda model, x: checkpointed(model, x, reentrant=False),
     "reentrant checkpointing": lambda model, x: checkpointed(model, x, reentrant=True),
     "double backward": doubled,

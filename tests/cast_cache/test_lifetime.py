@@ -1,4 +1,4 @@
-"""Kept casts, which last until `cast_cache.clear`, or until their weight changes, is deleted or is released."""
+"""Kept casts, which last until ``cast_cache.clear``, or until their weight changes, is deleted or is released."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +36,7 @@ def casts(*runs: Callable[[], object]) -> list[bool]:
 
 def test_kept_casts_last_until_released(real_device: str) -> None:
     if real_device == NAME:
-        pytest.skip("its ops copy to the CPU, which counts as casts")
+        pytest.skip("its ops copy to the CPU, and the copies count as casts")
     module = layer(real_device)
     run = partial(use, module, real_device)
     run()  # XLA casts a number on its first use.
@@ -68,7 +68,7 @@ def test_models_that_grow_and_shrink_leave_no_casts() -> None:
 
 def test_casts_of_inference_are_reused_in_training(real_device: str) -> None:
     if real_device == NAME:
-        pytest.skip("its ops copy to the CPU, which counts as casts")
+        pytest.skip("its ops copy to the CPU, and the copies count as casts")
     module = layer(real_device)
     inputs = torch.ones(1, 8, device=real_device, dtype=torch.bfloat16, requires_grad=True)
 

@@ -1,4 +1,4 @@
-"""Dispatch modes, such as FLOP counters, with the cast cache: equal results, and the casts of stock autocast."""
+"""Dispatch modes, such as FLOP counters, with the cast cache: results and casts equal stock autocast's."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

@@ -55,7 +55,7 @@ PROGRAMS: dict[str, Callable[[str], Callable[[], object]]] = {
     "frozen weights": repeated(nn.Linear(4, 4).requires_grad_(False)),
     "float16 weights": repeated(nn.Linear(4, 4).half()),
     "a cell 8 times": repeated(nn.LSTMCell(4, 4), 8),
-    "views and what is no leaf": viewed,
+    "views and non-leaf tensors": viewed,
     "activations of three layers": repeated(nn.Sequential(*(nn.Linear(4, 4) for _ in range(3)))),
 }
 
@@ -63,10 +63,10 @@ PROGRAMS: dict[str, Callable[[str], Callable[[], object]]] = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_number_of_casts_equals_stock_autocast(real_device: str, name: str, mode: Callable[[], Any]) -> None:
-    if real_device == "xla" and mode is torch.inference_mode and name == "views and what is no leaf":
-        pytest.skip("no view can be made there")
+    if real_device == "xla" and mode is torch.inference_mode and name == "views and non-leaf tensors":
+        pytest.skip("on XLA, inference mode allows no view of a weight")
     if not casts_by_itself(real_device):
-        pytest.skip(f"{real_device} has no autocast kernels of PyTorch, whose casts the test counts")
+        pytest.skip(f"{real_device} has no autocast kernels in PyTorch to compare the casts with")
     run = PROGRAMS[name](real_device)
 
     def in_regions() -> None:
@@ -96,7 +96,7 @@ def test_the_cache_switches_of_torch_apply(off: str) -> None:
     run = PROGRAMS["weights"]("cpu")
 
     def in_region() -> None:
-        if off == "bare region":  # The casts are shared until torch.clear_autocast_cache.
+        if off == "bare region":  # The casts are shared until `torch.clear_autocast_cache`.
             torch.set_autocast_enabled("cpu", True)
             run()
             torch.set_autocast_enabled("cpu", False)

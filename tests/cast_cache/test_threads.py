@@ -1,4 +1,4 @@
-"""The cast cache in many threads: correct values and no deadlock. `make sanitize` adds ThreadSanitizer."""
+"""The cast cache in many threads: correct values and no deadlock. ``make sanitize`` adds ThreadSanitizer."""
 
 import faulthandler
 import os

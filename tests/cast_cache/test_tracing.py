@@ -79,7 +79,7 @@ RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]
 }
 
 
-# Newer PyTorch releases warn about torch.jit, which frozen and the decompositions of forward-mode AD use.
+# Newer PyTorch releases warn about `torch.jit`, which `frozen` and forward-mode AD use.
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("kept", [False, True], ids=["alone", "kept, inside a region that caches"])
 @pytest.mark.parametrize("name", RUNS)

@@ -1,4 +1,4 @@
-"""`polycast bisect`: its output and its files."""
+"""``polycast bisect``: its output and its files."""
 
 import shlex
 import sys
@@ -29,7 +29,7 @@ sys.stdout.flush()
 """
 # A program that fails unless the rule of linear is fp32.
 ONE = PROGRAM + "sys.exit(category('linear') != 'fp32')\n"
-GOOD = ("--good", "good.yaml")  # good.yaml has fewer rules than fp32, the default.
+GOOD = ("--good", "good.yaml")  # `good.yaml` has fewer rules than `fp32`, the default.
 
 
 def ran(*words: str, program: str = ONE) -> tuple[int, int]:
@@ -70,9 +70,9 @@ def test_it_prints_a_table_and_writes_a_policy_under_which_the_command_is_good(
 
 EXIT = "sys.exit({})\n".format
 ERRORS = {
-    "a good that is bad": PROGRAM + EXIT("3"),
-    "a bad that is good": PROGRAM + EXIT("0"),
-    "an end that cannot be tested": PROGRAM + EXIT("125"),
+    "a good policy that is bad": PROGRAM + EXIT("3"),
+    "a bad policy that is good": PROGRAM + EXIT("0"),
+    "a policy that cannot be tested": PROGRAM + EXIT("125"),
     "a run that was killed": PROGRAM + "if category('linear') != 'fp32': os.abort()\n",
     "a status that git bisect run does not accept": PROGRAM + "sys.exit(-(category('linear') != 'fp32'))\n",
     "a silent program": "raise SystemExit(7)",

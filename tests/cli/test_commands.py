@@ -1,4 +1,4 @@
-"""`python -m polycast`: its output and its errors."""
+"""``python -m polycast``: its output and its errors."""
 
 import os
 import platform

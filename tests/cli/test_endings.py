@@ -73,9 +73,9 @@ CASES = {
     "lines": (SCRIPT, "--lines", "", 3, "[] True\n", "SCRIPT:7\n"),
     "an interrupt": (INTERRUPTED, "", "", 130, "[] True\n", "\nop "),
     "no Python": ("def", "", "", 1, "", "SyntaxError: "),
-    "a text as status": ("raise SystemExit('no')", "", "", 1, "", "\nno\n"),
+    "a string as status": ("raise SystemExit('no')", "", "", 1, "", "\nno\n"),
     "no status": ("import sys; sys.exit()", "", "", 0, "", ""),
-    "an import that leaves an interrupt to the program": (IMPORTED, "", "", 0, "interrupted\n", ""),
+    "an interrupt after an import": (IMPORTED, "", "", 0, "interrupted\n", ""),
     "an error": (RAISES, "", "", 1, "", ""),
 }
 COMMANDS = {"report": [], "trace": ["trace", "0.py"], "diff --help": ["diff", "--help"]}
@@ -132,7 +132,7 @@ def test_only_the_error_of_the_script_is_printed(folder: Path, ends: Ends) -> No
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])
 def test_an_output_that_cannot_be_written_is_an_error_unless_the_reader_closed_the_pipe(name: str, ends: Ends) -> None:
     piped, full, *_ = (ends[f"{name} > {output}"] for output in OUTPUTS)
-    assert piped == (-signal.SIGPIPE, "")  # SIGPIPE ends the command without a traceback.
+    assert piped == (-signal.SIGPIPE, "")  # `SIGPIPE` ends the command without a traceback.
     assert full[0] != 0 and "No space left on device" in full[1]
 
 

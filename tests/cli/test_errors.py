@@ -1,4 +1,4 @@
-"""The errors of the commands; errors.txt has the status and the last line of each command."""
+"""The errors of the commands; ``errors.txt`` has the status and the last line of each command."""
 
 import shlex
 import sys
@@ -9,7 +9,7 @@ from polycast.cli.commands import main
 
 from tests.support.recorded_errors import RecordedError
 
-# The current folder contains FOLDER, BINARY, SCRIPT and RULES.
+# The current folder contains `FOLDER`, `BINARY`, `SCRIPT` and `RULES`.
 WRONG = """
 op / op --nonsense / op "" / softmax --device nowhere / softmax --device / diff / diff --nonsense / diff a b c
 diff FOLDER torch-2.11 / diff BINARY torch-2.11 / diff built-in built-in --device nowhere
@@ -30,7 +30,7 @@ def test_a_usage_error_prints_one_line_and_writes_nothing(
     capfd: pytest.CaptureFixture[str],
     recorded_error: RecordedError,
 ) -> None:
-    """main raises only SystemExit, so there is no traceback."""
+    """``main`` raises only ``SystemExit``, so there is no traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "argv", sys.argv)

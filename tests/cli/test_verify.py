@@ -1,4 +1,4 @@
-"""`polycast verify`: the table and the exit status."""
+"""``polycast verify``: the table and the exit status."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

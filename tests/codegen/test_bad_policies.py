@@ -1,4 +1,4 @@
-"""The problems that a policy can have. ``pytest --rewrite-errors`` rewrites their texts in bad_policies.txt."""
+"""The problems that a policy can have. ``pytest --rewrite-errors`` rewrites their texts in ``bad_policies.txt``."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TABLE = Path(__file__).with_name("bad_policies.txt")
 
 
 def blocks() -> dict[str, str]:
-    """Return the cases in bad_policies.txt, by their names."""
+    """Return the cases in ``bad_policies.txt``, by their names."""
     texts = TABLE.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
     return {text.partition("\n")[0].removeprefix("# "): text for text in texts if text.startswith("# ")}
 
@@ -37,9 +37,9 @@ def policy_of(block: str) -> str:
 # Ops that are valid additions to the small policy. Some have rules for releases with other schemas.
 SOUND = {
     "nothing": "",
-    "a category elsewhere": "turn: {cast: [{torch: '>=2.10', as: promote}, fp32], overloads: [by], public: [torch]}",
+    "another older category": "turn: {cast: [{torch: '>=2.10', as: promote}, fp32], overloads: [by], public: [torch]}",
     "an overload of another release": "void: {cast: fp32, overloads: [{new: {torch: '>=2.10'}}], public: [torch.new]}",
-    "a view that torch itself casts": "unfold: {cast: {cpu: fp32}, public: [torch.unfold]}",
+    "a view that PyTorch itself casts": "unfold: {cast: {cpu: fp32}, public: [torch.unfold]}",
 }
 
 
@@ -66,7 +66,7 @@ def test_an_unreadable_release_is_reported_without_the_exceptions_of_devices(tmp
     assert problems(tmp_path, text) == f"policy.yaml:16:44: error: {expected}"
 
 
-# Functions that create a file which bad_policies.txt cannot contain.
+# Functions that create a file which `bad_policies.txt` cannot contain.
 FILES: dict[str, Callable[[Path], object]] = {
     "missing": lambda _: None,
     "a folder": Path.mkdir,

@@ -14,33 +14,33 @@ def _lines(rules: tuple[Rule, ...]) -> list[str]:
     return [f"{rule.schema_name} {rule.device} {rule.category.value} {rule.torch}".strip() for rule in rules]
 
 
-# A cast; the overloads of the op tally, or "" for the op fold; the rules: overload, device, category, releases.
+# A cast; the overloads of the op `tally`, or "" for the op `fold`; the rules: overload, device, category, releases.
 CASTS = {
-    "one category is for every device": ("promote", "", "fold cuda promote, fold xla promote, fold cpu promote"),
-    "a device is as the one that it is like": ("{cuda: promote}", "", "fold cuda promote, fold xla promote"),
-    "like goes one way": ("{xla: promote}", "", "fold xla promote"),
+    "one category applies on every device": ("promote", "", "fold cuda promote, fold xla promote, fold cpu promote"),
+    "a device inherits from its like": ("{cuda: promote}", "", "fold cuda promote, fold xla promote"),
+    "a device does not inherit from a device that is like it": ("{xla: promote}", "", "fold xla promote"),
     "unlisted overrides like": ("{cuda: promote, xla: unlisted}", "", "fold cuda promote"),
-    "others neither are named nor are like one that is": (
+    "others excludes named devices and devices like them": (
         "{others: fp32, cuda: promote}",
         "",
         "fold cuda promote, fold xla promote, fold cpu fp32",
     ),
-    "the first alternative that holds wins": (
+    "the first alternative that matches applies": (
         "{cpu: [{torch: '>=2.12', as: fp32}, promote]}",
         "",
         "fold cpu fp32 >=2.12, fold cpu promote <2.12",
     ),
-    "an earlier alternative cuts a hole into a later one": (
+    "an earlier alternative splits a later one": (
         "{cpu: [{torch: '>=2.10,<2.12', as: fp32}, promote]}",
         "",
         "fold cpu fp32 >=2.10,<2.12, fold cpu promote <2.10, fold cpu promote >=2.12",
     ),
-    "a device can hold some overloads only, and so does one that is like it": (
+    "a device with some overloads only, and a device like it": (
         "{cuda: {as: fp32, overloads: [dim]}, cpu: fp32}",
         "default, dim",
         "tally cpu fp32, tally.dim cuda fp32, tally.dim xla fp32, tally.dim cpu fp32",
     ),
-    "an alternative for one overload in some releases leaves the others alone": (
+    "an alternative for one overload in some releases only": (
         "{cpu: [{as: stock, overloads: [dim], torch: '>=2.12'}, fp32]}",
         "default, dim",
         "tally cpu fp32, tally.dim cpu stock >=2.12, tally.dim cpu fp32 <2.12",

@@ -1,4 +1,4 @@
-"""`python -m codegen`: its exit status, its output and the files that it writes."""
+"""``python -m codegen``: its exit status, its output and the files that it writes."""
 
 import re
 import subprocess
@@ -146,12 +146,12 @@ def test_the_file_of_a_backend_is_written_and_compared(backend: Workplace) -> No
 MISTAKES = {
     "no file": "--backend mine",
     "an unknown device": "--backend mime --standalone ops.cpp",
-    "a device of torch": "--backend cuda --standalone ops.cpp",
+    "a device of PyTorch": "--backend cuda --standalone ops.cpp",
     "the device of all backends": "--backend privateuse1 --standalone ops.cpp",
     "a device without a cache": "--backend mute --standalone ops.cpp",
     "no such folder": "--backend mine --standalone no/ops.cpp",
-    "a file of the owner's": "--backend mine --standalone own.cpp",
-    "a check of a file of the owner's": "--check --backend mine --standalone own.cpp",
+    "a file that is not generated": "--backend mine --standalone own.cpp",
+    "a check of a file that is not generated": "--check --backend mine --standalone own.cpp",
 }
 
 

@@ -76,7 +76,7 @@ def test_a_hostile_text_stays_in_its_cpp_literal() -> None:
     literal = cpp_string(HOSTILE)
     inside = literal[1:-1]
     assert literal == f'"{inside}"' and inside.isascii() and inside.isprintable()
-    assert not re.search(r'["?]|\\(?![0-3][0-7]{2})', inside)  # There is no end, no trigraph and no other escape.
+    assert not re.search(r'["?]|\\(?![0-3][0-7]{2})', inside)  # The text contains octal escapes only.
     octal = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), inside)
     assert octal.encode("latin-1").decode() == HOSTILE
 

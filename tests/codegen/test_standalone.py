@@ -29,7 +29,7 @@ def test_a_note_is_a_one_line_comment_and_releases_are_separate_only_if_rules_di
     assert "torch/version.h" not in registration
 
 
-# Overloads for which a backend's own file has another category or none. A note in policy.yaml states the reason.
+# Overloads for which a backend's own file has another category or none. A note in `policy.yaml` states the reason.
 NOTED = {"conv1d.padding", "conv2d.padding", "conv3d.padding", "linalg_matrix_norm", "linalg_matrix_norm.str_ord"}
 DIFFERENT = {"npu": NOTED, "musa": set(), "mlu": NOTED | {"_cudnn_rnn"}, "tpu": set()}
 
@@ -41,7 +41,7 @@ def test_a_registration_equals_the_backends_own_except_for_notes(device: str) ->
     rules = [rule for rule in policy.rules() if schemas.release in rule.torch and rule.category is not Category.STOCK]
     made = {rule.schema_name: rule.category.value for rule in rules if rule.device == device}
     own = {name: category for category, names in LISTS[device].items() for name in names.split()}
-    # The file of musa also uses PyTorch's macros, so LISTS has only some of its ops.
+    # The file of `musa` also uses PyTorch's macros, so `LISTS` has only some of its ops.
     names = own.keys() if device == "musa" else made.keys() | own.keys()
     mine = {name for name in names if made.get(name) != own.get(name)}
     # A backend's PyTorch may have overloads that the installed PyTorch lacks.

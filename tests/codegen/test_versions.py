@@ -29,7 +29,7 @@ def inside(*ranges: VersionRange) -> set[Version]:
         (">=2.10,>=2.12", VersionRange((2, 12), None)),
         ("<3.0,<2.13", VersionRange(None, (2, 13))),
         *((specifier, None) for specifier in ("", "2.10", ">2.10", "<=2.10", ">=2", ">=2.10.1", ">=2.10,", "new")),
-        (">=2.10,<2.10", None),  # There is no such release.
+        (">=2.10,<2.10", None),  # This release does not exist.
         *((specifier, None) for specifier in (">=2.1000", f"<2.{'9' * 5000}", ">=2.٣")),  # PyTorch has no such release.
     ],
 )

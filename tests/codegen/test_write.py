@@ -58,7 +58,7 @@ def test_changed_files_are_written_stale_ones_removed_and_unchanged_ones_keep_th
 @pytest.mark.parametrize(
     ("name", "text"),
     [("notes.txt", ""), ("deep/.hidden", f"Mine.\n{HEAD}"), ("a.txt", "mine\n")],
-    ids=["empty", "the mark further down", "in place of a generated one"],
+    ids=["an empty file", "a mark below the first line", "a replaced file"],
 )
 def test_a_folder_with_a_foreign_file_is_not_changed(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text, encoding="utf-8")
@@ -79,7 +79,7 @@ def test_a_file_in_the_path_of_a_folder_or_a_folder_in_the_path_of_a_file_is_not
 
 # The old and the new text of a file below the mark, and the diff below its two lines of file names.
 DIFFERENCES: dict[str, tuple[bytes | None, str | None, str]] = {
-    "the same": (b"one\n", "one\n", ""),
+    "no difference": (b"one\n", "one\n", ""),
     "a line": (b"one\ntwo\nthree\n", "one\n2\nthree\n", f"@@ -1,4 +1,4 @@\n {HEAD} one\n-two\n+2\n three\n"),
     "a new file": (None, "one\n", f"@@ -0,0 +1,2 @@\n+{HEAD}+one\n"),
     "a stale file": (b"one\n", None, f"@@ -1,2 +0,0 @@\n-{HEAD}-one\n"),

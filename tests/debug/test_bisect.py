@@ -1,4 +1,4 @@
-"""`bisect`: the search for hidden culprits in random programs and among abstract switches, and the result."""
+"""``bisect``: the search for hidden culprits in random programs and among abstract switches, and the result."""
 
 import math
 import random
@@ -128,7 +128,7 @@ def test_every_op_can_be_a_culprit() -> None:
 
 
 def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
-    """`polycast bisect` prints the same text without modules, and two more lines."""
+    """``polycast bisect`` prints the same text without modules, and two more lines."""
     lines: list[str] = []
     found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
     assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)

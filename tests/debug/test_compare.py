@@ -1,4 +1,4 @@
-"""`compare`: the errors of each op, relative to a reference run with the same random numbers."""
+"""``compare``: the errors of each op, relative to a reference run with the same random numbers."""
 
 import random
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def large_mean() -> Built:
 def program(build: Callable[[], Built], device: str = "cpu") -> tuple[nn.Module, Any]:
     """Return a model and a function that runs the model in bfloat16."""
     if device == "xla" and TIMES < 10:
-        pytest.skip("each op's check is compiled, which takes minutes; TIMES=10 runs it")
+        pytest.skip("XLA takes minutes to compile the checks of all ops; TIMES=10 runs the test")
     seed(device)
     model, (batch, *_) = build()
     model, batch = model.to(device), batch.to(device)
@@ -158,7 +158,7 @@ def test_a_gradient_that_is_zero_up_to_rounding_is_not_an_error_of_the_program()
 
 def test_reads_through_another_view_get_its_errors(real_device: str) -> None:
     if real_device == "xla":
-        pytest.skip("XLA cuts views off from what they show below a dispatch mode")
+        pytest.skip("on XLA, a view below a dispatch mode does not share its base's memory")
     x = torch.rand(4, 8, device=real_device)
 
     def run() -> None:
@@ -205,8 +205,8 @@ DROPS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "noise": (noise, True),
     "dropout": (lambda x: functional.dropout(x, 0.3), True),
     "native dropout": (lambda x: torch.native_dropout(x, 0.3, True)[0], True),
-    "native dropout of all": (lambda x: torch.native_dropout(x, 1.0, True)[0], True),
-    "native dropout that does not train": (lambda x: torch.native_dropout(x, 0.3, False)[0], True),
+    "native dropout of all elements": (lambda x: torch.native_dropout(x, 1.0, True)[0], True),
+    "native dropout in evaluation": (lambda x: torch.native_dropout(x, 0.3, False)[0], True),
     "bernoulli": (lambda x: x * torch.bernoulli(torch.sigmoid(x)), True),
     "attention": (lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None]), True),
     "rrelu": (lambda x: functional.rrelu(x, training=True), False),
@@ -216,7 +216,7 @@ DROPS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
 @pytest.mark.parametrize("name", DROPS)
 def test_random_numbers_are_drawn_once_or_named(name: str, real_device: str) -> None:
     if real_device == "xla" and name != "dropout":
-        pytest.skip("each op is compiled, which takes seconds; one shows that the device is given the numbers")
+        pytest.skip("XLA takes seconds to compile each op; dropout shows that the device gets the numbers")
     drop, is_drawn_once = DROPS[name]
     seed(real_device)
     random.seed(0)
@@ -241,7 +241,7 @@ def test_random_numbers_are_drawn_once_or_named(name: str, real_device: str) -> 
 def test_the_random_state_of_an_accelerator_is_restored_if_possible(
     has_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MPS, MTIA and others have no function for the states of all devices, so `compare` reads the state of each
+    """MPS, MTIA and others have no function for the states of all devices, so ``compare`` reads the state of each
     device."""
     states, seen = [3, 4], list[list[int]]()
     functions = {"get_rng_state": states.__getitem__, "set_rng_state": lambda state, n: states.__setitem__(n, state)}

@@ -1,4 +1,4 @@
-"""The errors of `trace`, `watch`, `compare` and `bisect`; errors.txt has their texts."""
+"""The errors of ``trace``, ``watch``, ``compare`` and ``bisect``; ``errors.txt`` has their texts."""
 
 from collections.abc import Callable
 
@@ -50,13 +50,13 @@ ERRORS: dict[str, Callable[[], object]] = {
     "compare: no model": lambda: compare(nothing, "resnet"),  # type: ignore[arg-type]
     "compare: a program that steps": stepping,
     "compare: no policy": lambda: compare(nothing, reference=32),  # type: ignore[arg-type]
-    "bisect: bad in good": lambda: bisect(list),
-    "bisect: raises in good": lambda: bisect(wrong),
-    "bisect: good in bad": lambda: bisect(lambda: 1),
+    "bisect: bad under good": lambda: bisect(list),
+    "bisect: raises under good": lambda: bisect(wrong),
+    "bisect: good under bad": lambda: bisect(lambda: 1),
     "bisect: rules of a region": lambda: bisect(in_a_region),
-    "bisect: good in all of bad": lambda: bisect(lambda: 1, repeat=3),
-    "bisect: no answer": lambda: bisect(nothing),
-    "bisect: the same ends": lambda: bisect(list, good=None),
+    "bisect: good in all runs of bad": lambda: bisect(lambda: 1, repeat=3),
+    "bisect: no result": lambda: bisect(nothing),
+    "bisect: equal policies": lambda: bisect(list, good=None),
     "bisect: no runs": lambda: bisect(list, repeat=True),
     "bisect: rules for modules": lambda: bisect(list, bad={"models": {"Net": {"": "fp32"}}}),
     "bisect: no model": lambda: bisect(list, model="net"),  # type: ignore[arg-type]

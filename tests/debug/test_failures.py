@@ -1,7 +1,7 @@
-"""Reported failures of mixed precision: `watch` names the op that produces an infinity or a NaN, and a rule that
+"""Reported failures of mixed precision: ``watch`` names the op that produces an infinity or a NaN, and a rule that
 fixes it.
 
-Two programs are here. The other programs, and the output of `watch` for them, are in docs/which-nan.md.
+Two programs are here. The other programs, and the output of ``watch`` for them, are in ``docs/which-nan.md``.
 """
 
 import re
@@ -20,7 +20,7 @@ F16, BF16 = torch.float16, torch.bfloat16
 
 
 class Failure(NamedTuple):
-    """A program, the input of the layer before the program, and the output of `watch`."""
+    """A program, the input of the layer before the program, and the output of ``watch``."""
 
     program: Callable[[Tensor], Tensor]
     x: Tensor

@@ -1,7 +1,7 @@
 """Injected faults at random locations in the training of real models.
 
-If a call's result is 1 % wrong, `compare` must rank the call first. If the result contains an infinity or a NaN,
-`watch` must report the call first. With the advice of `watch`, its findings must not return.
+If a call's result is 1 % wrong, ``compare`` must rank the call first. If the result contains an infinity or a NaN,
+``watch`` must report the call first. With the advice of ``watch``, its findings must not return.
 """
 
 import warnings
@@ -33,7 +33,7 @@ class Training:
 
     def __init__(self, build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str) -> None:
         if device == "xla":
-            pytest.skip("each op's check is compiled, which takes minutes")
+            pytest.skip("XLA takes minutes to compile the checks of all ops")
         torch.manual_seed(0)
         self.model, (batch, *_) = build()
         self.model.to(device)
@@ -124,7 +124,7 @@ BRANCHES = st.fixed_dictionaries(
 def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
     branches: list[dict[str, Any]], ends_in_norm: bool, has_rule: bool, scale: int
 ) -> None:
-    """The loss scale is far too large. The test follows the advice of the first finding until `watch` finds nothing."""
+    """The loss scale is far too large. The test follows the advice of each first finding until none remains."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(16, WIDTH), *(Branch(**branch) for branch in branches))
     model.append(nn.LayerNorm(WIDTH) if ends_in_norm else nn.Identity()).append(nn.Linear(WIDTH, 16))

@@ -1,4 +1,4 @@
-"""`compare` on inexact programs, most of which users reported: the responsible op is first, and a rule fixes each."""
+"""``compare`` on inexact programs, most of which users reported: the responsible op is first, and a rule fixes each."""
 
 import functools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`bisect` finds the injected culprits of a program and the smallest fix in few runs."""
+"""``bisect`` finds the injected culprits of a program and the smallest fix in few runs."""
 
 import multiprocessing
 import os
@@ -196,7 +196,7 @@ PLANTED = {
     "two together": Planted(failing({IN, AT_B}), MODEL, [IN, AT_B], [IN]),
     "two ops of a module together": Planted(failing({AT_B, LINEAR_B}), MODEL, [AT_B, LINEAR_B], [LINEAR_B]),
     "an op in two modules together": Planted(failing({IN, LINEAR_B}), MODEL, [IN, LINEAR_B], [LINEAR_B]),
-    "a module and one inside it": Planted(failing({IN, DEEP}), MODEL, [IN, DEEP], [DEEP]),
+    "a module and its submodule": Planted(failing({IN, DEEP}), MODEL, [IN, DEEP], [DEEP]),
     "three together": Planted(failing({IN, AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [DEEP]),
     "two together, without a model": Planted(failing({IN, AT_B}), None, [("linear", ""), BMM], [("linear", "")]),
     "either of two": Planted(failing({IN}, {AT_B}), MODEL, [IN, AT_B]),
@@ -290,7 +290,7 @@ def test_a_child_process_that_imports_polycast_follows_the_rules() -> None:
 def test_a_program_that_fails_at_random_rarely_yields_a_wrong_culprit(
     of_good: float, of_bad: float, culprits: tuple[set[tuple[str, str]], ...], count: int
 ) -> None:
-    """`of_good` and `of_bad` are the probabilities of a wrong result under good and under bad rules."""
+    """``of_good`` and ``of_bad`` are the probabilities of a wrong result under good and under bad rules."""
     answers, right = Counter[str](), sorted(one for culprit in culprits for one in culprit)
     for seed in range(count):
         draw = random.Random(seed)

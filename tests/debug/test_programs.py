@@ -1,4 +1,4 @@
-"""Programs of all kinds give the same results under `trace` and `watch` as without them, and can be compared."""
+"""Programs of all kinds give the same results under ``trace`` and ``watch`` as without them, and can be compared."""
 
 import copy
 import io
@@ -56,7 +56,7 @@ PROGRAMS: dict[str, Callable[[nn.Module, Tensor], Any]] = {
     "a branch": conditional,
     "complex numbers": lambda model, x: torch.fft.rfft(model(x).float()).abs(),
     "a region of another dtype": lambda model, x: run_in_float16(model, x),
-    "a layer that takes another way with hooks": lambda _, x: fast_path(x[None]),
+    "a layer that runs other code with hooks": lambda _, x: fast_path(x[None]),
 }
 
 
@@ -75,14 +75,14 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-# These programs run on XLA. XLA takes seconds to compile each program, and torch_xla does not run some of the others
+# These programs run on XLA. XLA takes seconds to compile each program, and `torch_xla` does not run some of the others
 # under a dispatch mode.
 ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
 def result(device: str, name: str, around: Callable[[nn.Module], AbstractContextManager[Any]]) -> Any:
     seed(device)
-    torch._dynamo.reset()  # Since torch 2.11, torch.cond raises after a run under a dispatch mode.
+    torch._dynamo.reset()  # Since torch 2.11, `torch.cond` raises after a run under a dispatch mode.
     with torch.device(device):
         model = make()
         with around(model), polycast.autocast(device):
@@ -96,7 +96,7 @@ def test_a_program_gives_the_same_results(
     name: str, around: Callable[[nn.Module], AbstractContextManager[Any]], real_device: str, capfd: Any
 ) -> None:
     if real_device == "xla" and name not in ON_XLA:
-        pytest.skip("it takes seconds to compile, or torch_xla does not run it")
+        pytest.skip("XLA takes seconds to compile it, or torch_xla does not run it")
     with required(real_device):
         plain = result(real_device, name, lambda _: nullcontext())
     torch.testing.assert_close(result(real_device, name, around), plain, rtol=0, atol=0)
@@ -125,7 +125,7 @@ def add_noise(x: Tensor) -> Tensor:
 
 
 def test_a_boxed_call_of_scripted_code_lists_only_its_own_tensors() -> None:
-    """The interpreter calls the op with a stack that also contains the result of `relu`."""
+    """The interpreter calls the op with a stack that also contains the result of ``relu``."""
     set_autocast_mode: Any = getattr(torch._C, "_jit_set_autocast_mode")  # noqa: B009
     inserts_casts = set_autocast_mode(False)
     try:

@@ -1,4 +1,4 @@
-"""`trace` records the casts of each call, the call's rule and the source of the rule, and changes no result."""
+"""``trace`` records the casts of each call, the call's rule and the source of the rule, and changes no result."""
 
 import threading
 import time
@@ -115,7 +115,7 @@ def test_sums_equal_the_sums_over_the_calls() -> None:
     assert len(t.calls) == sum(row.calls for row in totals)
     assert sum(not cast.reused for call in t.calls for cast in call.casts) == sum(row.casts for row in totals) > 0
     assert sum(row.bytes for row in totals) == sum(cast.bytes for call in t.calls for cast in call.casts)
-    assert seconds_of_table(t, 10_000) < 40 * seconds_of_table(t, 1_000)  # Quadratic time would be 100x.
+    assert seconds_of_table(t, 10_000) < 40 * seconds_of_table(t, 1_000)  # In quadratic time, the ratio would be 100.
 
 
 def seconds_of_table(t: polycast.debug.trace, number: int) -> float:

@@ -1,4 +1,4 @@
-"""`verify`: no check fails on any device of this machine, and injected errors are found."""
+"""``verify``: no check fails on any device of this machine, and injected errors are found."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def rules_of(device: str) -> list[Any]:
-    """Return a device's rules. With TIMES below 10, return only every 25th rule of XLA, which compiles each call."""
+    """Return a device's rules. If ``TIMES`` is below 10, return every 25th rule of XLA, which compiles each call."""
     rules = [rule for rule in BUILT_IN if rule.device == devices.device_of(device)]
     return rules[::25] if device == "xla" and TIMES < 10 else rules
 
 
 @pytest.fixture(scope="module")
 def checks(real_device: str) -> tuple[Check, ...]:
-    """Return the checks under a policy, and assert that `verify` restores the policy, random state and installation."""
+    """Return the checks under a policy. Assert that ``verify`` restores the policy, random state and installation."""
     policy, random, installed = polycast.Policy({"matmul": "fp32"}), torch.get_rng_state(), polycast.installed()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -89,7 +89,7 @@ def test_a_wrong_step_is_found_and_an_exception_is_a_failure_that_does_not_end_v
 
 
 def test_warnings_of_pytorch_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    """PyTorch warns about some ops that the checks call, such as `lu_solve`."""
+    """PyTorch warns about some ops that the checks call, such as ``lu_solve``."""
     torch.set_warn_always(True)
     try:
         verify("cpu", ["rules"])

@@ -1,4 +1,4 @@
-"""`watch` names the op that produces an infinity or a NaN, and a rule that can prevent it."""
+"""``watch`` names the op that produces an infinity or a NaN, and a rule that can prevent it."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -206,9 +206,9 @@ def test_intended_infinities_and_consequences_of_others_are_not_findings(
 def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
     scalers: Any, optimizers: Any, makes_steps: bool, device: str
 ) -> None:
-    """`watch` also finds the overflow without an optimizer as an argument."""
+    """``watch`` also finds the overflow without an optimizer as an argument."""
     if device == NAME and makes_steps and (scalers, optimizers) == (polycast, polycast.syncfree):
-        pytest.skip("its steps read found_inf in Python, where watch does not see it")
+        pytest.skip("its steps read found_inf in Python, which watch does not see")
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     optimizer = optimizers.SGD(model.parameters(), lr=0.1)
     for scale, steps in ((2.0**16, 3), (2.0**40, 18)):
@@ -244,7 +244,7 @@ def test_findings_before_an_exception_are_issued_as_a_warning() -> None:
 @pytest.mark.parametrize(
     ("data", "gradient", "first"),
     [([1.0, math.nan, 1.0], 0.0, (1, "linear", "")), ([1.0], math.nan, (0, "add_", "weight"))],
-    ids=["in an earlier step", "in a gradient that was there before, which no op of forward adds up"],
+    ids=["in an earlier step", "in an earlier gradient"],
 )
 def test_nans_from_outside_are_found_where_they_enter(
     data: list[float], gradient: float, first: tuple[int, str, str]
@@ -280,7 +280,7 @@ def test_parameters_whose_gradients_underflow_in_several_steps_are_counted(devic
 
 
 class Passing(TorchDispatchMode):
-    """A dispatch mode that only runs each op. It receives the 300 of `x * 300` as a number, not as a tensor."""
+    """A dispatch mode that only runs each op. It receives the 300 of ``x * 300`` as a number, not as a tensor."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         return function(*args, **(kwargs or {}))

@@ -1,4 +1,4 @@
-"""Findings of `watch` in the steps of optimizers, and in other code that writes to tensors."""
+"""Findings of ``watch`` in the steps of optimizers, and in other code that writes to tensors."""
 
 import gc
 import os
@@ -46,7 +46,7 @@ def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_weights_
 
 def test_a_non_finite_write_has_advice_for_writes() -> None:
     model, average = nn.Linear(2, 2).half(), torch.full((2, 2), 6e4).half()
-    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # This eps underflows to zero in float16.
+    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # This `eps` underflows to zero in float16.
     with polycast.debug.watch(model, optimizer) as stepped:
         (model(torch.zeros(1, 2).half()).float().sum() * 0).backward()
         optimizer.step()
@@ -95,7 +95,7 @@ def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:
             with polycast.autocast("cpu", F16):
                 loss = model(torch.ones(2, 4)).float().sum()
             scaler.scale(loss).backward()
-            optimizer.step()  # The program should call scaler.step(optimizer).
+            optimizer.step()  # The program should call `scaler.step(optimizer)`.
     assert ([one.step for one in found.findings], found.steps) == ([0], 4)
 
 

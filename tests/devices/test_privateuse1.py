@@ -1,6 +1,6 @@
 """A backend outside of PyTorch under a registered name: its device, kernels, fallback and regions.
 
-The backend is tests/support/backend. One test registers a name without kernels instead, and uses fake tensors.
+The backend is ``tests/support/backend``. One test registers a name without kernels instead, and uses fake tensors.
 """
 
 import os
@@ -113,7 +113,7 @@ def test_a_device_matches_the_backend_by_either_name() -> None:
         "npu",
         "False",
         "npu lower_precision_fp",
-        "device_type: expected a loaded backend, got 'musa'; import the package that registers it first",
+        "device_type: expected a loaded backend, got 'musa'; first import its package",
         "torch.float16 torch.float16 torch.float32",
         "aten::_cudnn_rnn has an autocast kernel of its own on npu, which a policy cannot change; "
         "remove the rule of this operator",

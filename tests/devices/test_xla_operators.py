@@ -19,7 +19,7 @@ pytestmark = NEEDS_XLA
 
 @pytest.fixture(scope="module")
 def printed_and_programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
-    """Return the output of a process that imports torch_xla last, and the programs that XLA compiles for it."""
+    """Return the output of a process that imports ``torch_xla`` last, and the programs that XLA compiles for it."""
     code = """
 import sys, torch, polycast
 print("torch_xla" in sys.modules)
@@ -42,7 +42,7 @@ print(steps[0].item())
 def test_torch_xla_can_be_imported_after_polycast_which_does_not_load_it(
     printed_and_programs: tuple[str, list[str]],
 ) -> None:
-    """The tests of SPMD import torch_xla before polycast."""
+    """The tests of SPMD import ``torch_xla`` before polycast."""
     assert printed_and_programs[0] == "False\n1.0\n"
 
 
@@ -73,7 +73,7 @@ def zeros(*shape: int, device: str = "xla", dtype: torch.dtype = torch.float32) 
 
 # Wrong arguments of a step.
 WRONG: dict[str, Callable[[], dict[str, Any]]] = {
-    "two for found_inf": lambda: {"found_inf": zeros(2)},
+    "two elements for found_inf": lambda: {"found_inf": zeros(2)},
     "an integer for found_inf": lambda: {"found_inf": zeros(dtype=torch.int32)},
     "found_inf on the CPU": lambda: {"found_inf": zeros(device="cpu")},
     "grad_scale on the CPU": lambda: {"grad_scale": zeros(device="cpu")},

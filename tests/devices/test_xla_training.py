@@ -1,4 +1,4 @@
-"""Training on XLA: device syncs, compilations, torch_xla's functions, and SPMD on two devices."""
+"""Training on XLA: device syncs, compilations, ``torch_xla``'s functions, and SPMD on two devices."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ pytestmark = NEEDS_XLA
 F32, BF16 = torch.float32, torch.bfloat16
 STEPS = 20
 BETA1, DECAY, EPS = 0.9, 0.01, 1e-8
-# Learning rates that torch_xla would compile as constants, or that equal another constant of the step.
+# Learning rates that `torch_xla` would compile as constants, or that equal another constant of the step.
 LRS = [1e-3, 0.0, 1.0, EPS, BETA1, 1 - BETA1, DECAY, 2e-3]
 SHARED: dict[str, Any] = {"lr": 1e-3, "weight_decay": DECAY}
 COUNTED = {
@@ -53,7 +53,7 @@ def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> N
 
 
 def test_optimizer_step_of_torch_xla() -> None:
-    """The page "AMP (Automatic Mixed Precision) with Pytorch/XLA" uses xm.optimizer_step, which forwards arguments."""
+    """``xm.optimizer_step``, which a page of PyTorch/XLA recommends, forwards its arguments to ``step``."""
     import torch_xla.core.xla_model as xm
 
     params = clones(parameters((3,)), "xla")
@@ -84,7 +84,7 @@ def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
 def test_attention_with_mixed_dtypes(
     category: str | None, value: torch.dtype, mask: torch.dtype, result: torch.dtype
 ) -> None:
-    """policy.yaml does not list this op for xla. Under promote, a float32 mask would make it run in float32."""
+    """``policy.yaml`` does not list this op for xla. Under promote, a float32 mask would make it run in float32."""
     rule = None if category is None else polycast.Policy({"scaled_dot_product_attention": {"xla": category}})
     query, values, masks = (torch.ones(1, 1, 2, 2, dtype=dtype, device="xla") for dtype in (BF16, value, mask))
     with polycast.autocast("xla", policy=rule):
@@ -102,7 +102,7 @@ train_on_two()
 
 
 def batch(number: int) -> list[Tensor]:
-    """Return the inputs of a step, and the factors of the losses. In the step BAD, the last factor is infinite."""
+    """Return the inputs of a step, and the factors of the losses. In the step ``BAD``, the last factor is infinite."""
     inputs, factors = torch.randn(8, 8, generator=torch.Generator().manual_seed(number)), torch.ones(8, 1)
     factors[-1] = float("inf") if number == BAD else 1.0
     return [inputs, factors]

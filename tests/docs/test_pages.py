@@ -94,7 +94,7 @@ def test_the_paths_in_the_pages_exist() -> None:
     # `make docs` generates the pages of ops, and checks all links and anchors of the site.
     files = [(ROOT / name).parent / link.partition("#")[0] for name, link in links if not link.startswith("http")]
     assert [path for path in files if not path.exists()] == []
-    # Files that make writes need not exist, and errors.txt is the name of a file in several folders of tests.
+    # Files that make writes need not exist, and `errors.txt` is the name of a file in several folders of tests.
     later = ("build/", ".venv", "errors.txt")
     assert [place for place in paths if not place[1].startswith(later) and not path_of(place[1]).exists()] == []
 

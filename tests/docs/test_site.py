@@ -1,4 +1,4 @@
-"""The generated pages of ops, which list the rules of policy.yaml. `make docs` builds the site and checks links."""
+"""The generated pages of ops, which list the rules of ``policy.yaml``. ``make docs`` builds and checks the site."""
 
 from itertools import product
 

@@ -1,11 +1,11 @@
-"""A script that creates an environment over the packages of a Python: `make test TORCH=installed`.
+"""A script that creates an environment over the packages of a Python: ``make test TORCH=installed``.
 
     PYTHON tests/environments/installed.py FOLDER
 
-The environment has all packages of PYTHON, even if PYTHON belongs to a virtual environment, whose packages
-`--system-site-packages` would not include. The script downloads nothing, and writes only below the folder. If the build
-or the tests need a package that PYTHON lacks, the error contains its name. A later run changes nothing, unless PYTHON
-or its PyTorch has changed.
+The environment has all packages of ``PYTHON``, even if ``PYTHON`` belongs to a virtual environment, whose packages
+``--system-site-packages`` would not include. The script downloads nothing, and writes only below the folder. If the
+build or the tests need a package that ``PYTHON`` lacks, the error contains its name. A later run changes nothing,
+unless ``PYTHON`` or its PyTorch has changed.
 """
 
 import os
@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
     missing = [package for module, package in NEEDED.items() if not is_there(module)]
     if missing:
         sys.exit(
-            f"{sys.executable} lacks what polycast needs. Run: {sys.executable} -m pip install {' '.join(missing)}"
+            f"{sys.executable} lacks packages of polycast. Run: {sys.executable} -m pip install {' '.join(missing)}"
         )
     stamp = folder / "installed"
     facts = f"{sys.executable} {sys.version.split()[0]}, torch {version('torch')}\n"

@@ -4,13 +4,13 @@
     python -m tests.faults scaler                  # the faults whose names or files contain the word
     python -m tests.faults --compare before.tsv    # the faults that an earlier table lists as caught, and new ones
 
-A changed source tree has a new table, in a new folder of build/faults/. The suite runs once for each table, to record
+A changed source tree has a new table, in a new folder of `build/faults/`. The suite runs once for each table, to record
 the lines that each test executes. For a fault in a line without a recorded test, or not in Python, the tests of the
 file's area run. All faults take one to two hours on two cores. coverage.py is required.
 
 Results: "caught" names the failed test, or the build. "crash" counts as caught: an import of the tests failed, or their
 process died. "survived": no test failed. "timeout" and "not run" count as neither. The exit status is 1 if a fault that
---compare lists as caught survives, if a fault's tests did not run, or if tests do not pass without a fault.
+`--compare` lists as caught survives, if a fault's tests did not run, or if tests do not pass without a fault.
 """
 
 import argparse
@@ -84,17 +84,17 @@ def main() -> int:
     """Measure the selected faults that the table lacks, print a report, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="measure the faults whose names or files contain one of these")
-    parser.add_argument("--compare", type=Path, help="an earlier table; what it has as not caught is not measured")
-    parser.add_argument("--jobs", type=int, default=2, help="how many faults at a time (default: 2)")
-    limit = "seconds that the recorded tests of a fault take; its run ends after three times these (default: 240)"
+    parser.add_argument("--compare", type=Path, help="compare with this table, and omit its faults that are not caught")
+    parser.add_argument("--jobs", type=int, default=2, help="measure this number of faults at once (default: 2)")
+    limit = "select recorded tests up to this number of seconds; a run ends after three times as long (default: 240)"
     parser.add_argument("--limit", type=float, default=240, help=limit)
     options = parser.parse_args()
     folder = FOLDER / state()
     path, recording = folder / "table.tsv", folder / "recording"
     if options.compare and not options.compare.exists():
-        parser.error(f"--compare: {options.compare} does not exist; give a table that an earlier run wrote")
+        parser.error(f"--compare: expected a table of an earlier run, got '{options.compare}'; check the path")
     if options.compare and path.exists() and options.compare.samefile(path):
-        parser.error("--compare: this table is that of the tree as it is; give one of the tree before your change")
+        parser.error("--compare: expected a table of another source tree, got this tree's; pass an older table")
     before = read(options.compare) if options.compare else {}
     if not (recording / "durations").exists():
         make_copy(FOLDER / "copy-0")

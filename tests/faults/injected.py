@@ -103,7 +103,7 @@ class _Sites(ast.NodeVisitor):
         return self._index(node.lineno, node.col_offset), self._index(node.end_lineno, node.end_col_offset)
 
     def _index(self, line: int, column: int) -> int:
-        """Return the index in the text for a line and a column. ast counts columns in bytes."""
+        """Return the index in the text for a line and a column. ``ast`` counts columns in bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def visit_Compare(self, node: ast.Compare) -> None:

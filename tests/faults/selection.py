@@ -124,7 +124,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Record the following lines as executed by this test."""
+    """Record the lines that run from now on as lines of this test."""
     if _recording is not None:
         _recording.switch_context(item.nodeid)
 

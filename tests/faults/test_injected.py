@@ -1,4 +1,4 @@
-"""The faults in history/ apply to the source tree, mutants are drawn, areas exist, and statuses are interpreted."""
+"""The faults in ``history/`` apply to the source tree, mutants are drawn, areas exist, and statuses are interpreted."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Real models in training and evaluation: the results equal stock PyTorch's and torch_xla's bit for bit."""
+"""Real models in training and evaluation: the results equal stock PyTorch's and ``torch_xla``'s bit for bit."""
 
 from collections.abc import Callable
 from functools import partial

@@ -49,7 +49,7 @@ class Changes:
             pair.theirs.data.mul_(2)
 
     def double_precision(self) -> None:
-        """Convert the parameter but not its state, like Module.double."""
+        """Convert the parameter but not its state, like ``Module.double``."""
         pair = self.program.any_pair()
         if not pair.ours.is_complex():
             pair.ours.grad = None
@@ -94,7 +94,7 @@ CHANGES = [name for name in vars(Changes) if not name.startswith("_")]
 
 
 def state_dicts(*sides: Any) -> list[Any]:
-    """Remove state of parameters in no group, because torch.optim fails for it, and return copies of the states."""
+    """Remove state of parameters in no group, because ``torch.optim`` fails for it, and return copies of the states."""
     for side in sides:
         params = set(chain.from_iterable(group["params"] for group in side.param_groups))
         side.state = defaultdict(dict, {param: values for param, values in side.state.items() if param in params})

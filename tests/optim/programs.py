@@ -1,9 +1,9 @@
-"""Programs of optimizer steps, drawn by hypothesis and run by polycast and by torch.optim.
+"""Programs of optimizer steps, drawn by hypothesis and run by polycast and by ``torch.optim``.
 
 A program creates parameters of any dtypes and layouts in a few groups, and then steps. Between the steps, the program
-changes gradients, options, groups, parameters or state. torch.optim runs the same program in float64 with its for-loop,
-on unscaled and clipped gradients, without the skipped steps. After each step, all parameters and all state equal
-torch.optim's up to a few roundings. torch.optim then continues with our values, so that rounding errors do not add up.
+changes gradients, options, groups, parameters or state. ``torch.optim``'s for-loop runs the same program in float64, on
+unscaled and clipped gradients, without the skipped steps. After each step, parameters and state equal ``torch.optim``'s
+up to a few roundings. Our values are copied to ``torch.optim``'s side, so that rounding errors do not add up.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
     "transposed": lambda numbers: numbers(6, 4).t(),
     "permuted": lambda numbers: numbers(2, 3, 4).permute(1, 2, 0),
     "channels last": lambda numbers: numbers(2, 3, 4, 5).to(memory_format=torch.channels_last),
-    "every second": lambda numbers: numbers(4, 12)[:, ::2],
+    "every second column": lambda numbers: numbers(4, 12)[:, ::2],
     "a column": lambda numbers: numbers(40, 3)[:, 1],
     "0-d": lambda numbers: numbers(),
     "0-d of a view": lambda numbers: numbers(4)[2],
@@ -72,11 +72,11 @@ def usual(tensor: Tensor) -> Tensor:
 
 
 class Program:
-    """Two optimizers that run the same program. hypothesis shrinks a drawn value to the first choice."""
+    """Two optimizers that run the same program. Hypothesis shrinks a drawn value to the first choice."""
 
     def __init__(self, data: st.DataObject, kernels: Kernels) -> None:
         self.data, self.device = data, kernels.device
-        # Our fused CPU kernels and torch.optim's step skip on the CPU, so a skipped step raises no version.
+        # Our fused CPU kernels and `torch.optim`'s step read `found_inf` first, so a skipped step raises no version.
         self.knows_skips = kernels.device == "cpu" and kernels.path != "composition"
         # PyTorch's fused kernels may write unscaled gradients.
         self.scales_grads = kernels.path == "composition" or (
@@ -94,7 +94,7 @@ class Program:
         groups = [self.group() for _ in range(self.choose("groups", [1, 1, 2, 3]))]
         self.ours = OURS[self.name]([ours for ours, _ in groups], **options[0], state_dtype=self.state_dtype)
         self.theirs = THEIRS[self.name]([theirs for _, theirs in groups], **options[1], **FOR_LOOP)
-        self.by_torch: set[int] = set()  # torch.optim ran the last step of these groups.
+        self.by_torch: set[int] = set()  # `torch.optim` ran the last step of these groups.
 
     def choose(self, label: str, options: Sequence[T]) -> T:
         return self.data.draw(st.sampled_from(options), label)
@@ -103,7 +103,7 @@ class Program:
         return torch.randn(shape, generator=self.generator, dtype=dtype)
 
     def options(self) -> tuple[Options, Options]:
-        """Draw options, and return them for our optimizer and for torch.optim."""
+        """Draw options, and return them for our optimizer and for ``torch.optim``."""
         choose = self.choose
         lr = choose("lr", [0.1, 0.01, 1e-3])
         options: Options = {"weight_decay": choose("weight_decay", [0, 0, 0.1])}
@@ -120,7 +120,7 @@ class Program:
         return {**options, "lr": lr}, {**options, "lr": lr}
 
     def pair(self) -> Pair:
-        """Create a parameter, and return it with the parameter of torch.optim."""
+        """Create a parameter, and return it with the parameter of ``torch.optim``."""
         dtype, layout = self.choose("dtype", self.dtypes), self.choose("layout", list(LAYOUTS))
         if dtype is HALF and self.name != "SGD" and self.state_dtype is None:
             dtype = F32  # Adam rejects state in float16.
@@ -165,7 +165,7 @@ class Program:
         elif kind == "new":
             wide = self.numbers(*param.shape, dtype=C64 if param.is_complex() else F32)
             grad = torch.empty_like(param.detach()).copy_(wide * self.choose("times", [1.0, 1.0, 1e-2, 30.0]))
-            # torch.optim's Adam raises for a gradient that is a conjugate view.
+            # `torch.optim`'s Adam raises for a gradient that is a conjugate view.
             plain = self.device == "xla" or (param.is_complex() and self.name != "SGD")
             param.grad = grad if plain else GRADS[self.choose("its layout", list(GRADS))](grad)
 
@@ -225,10 +225,10 @@ class Program:
         assert scaled or same_bits(usual(found), before), "a gradient has changed"
 
     def give_zeros(self) -> None:
-        """Add the zeros that torch.optim's state lacks.
+        """Add the zeros that ``torch.optim``'s state lacks.
 
-        torch.optim's amsgrad fails without an initial maximum. A skipped step creates a momentum buffer in our state
-        only.
+        ``torch.optim``'s ``amsgrad`` fails without an initial maximum. A skipped step creates a momentum buffer in our
+        state only.
         """
         for pair, _ in self.used():
             if self.ours.state.get(pair.ours, {}).get("momentum_buffer") is not None:
@@ -240,9 +240,9 @@ class Program:
                     self.theirs.state[param].setdefault("max_exp_avg_sq", torch.zeros_like(param))
 
     def compare(self) -> None:
-        """Compare parameters and their state, and copy our values to torch.optim's side."""
+        """Compare parameters and their state, and copy our values to ``torch.optim``'s side."""
         for pair, group in self.used():
-            # A step that torch.optim runs rounds several times.
+            # If `torch.optim` runs our step, it rounds to our dtype several times.
             times = 4 if id(group) in self.by_torch else 1
             assert_close(pair, pair.ours, pair.theirs, "parameter", times)
             for name, value in self.theirs.state.get(pair.theirs, {}).items():

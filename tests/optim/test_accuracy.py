@@ -1,4 +1,4 @@
-"""The errors of 100 steps relative to float64, compared with the errors of torch.optim's for-loop."""
+"""The errors of 100 steps relative to float64, compared with the errors of ``torch.optim``'s for-loop."""
 
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ IN_FLOAT32: list[tuple[str, Options]] = [
     ("Adam", {"betas": (0.3, 0.7), "eps": 1e-3}),
     ("AdamW", {"weight_decay": 0.1}),
 ]
-# PyTorch's states in float16 need a large eps, because the squares of small gradients underflow to zero.
+# PyTorch's states in float16 need a large `eps`, because the squares of small gradients underflow to zero.
 LOW: list[tuple[str, Options]] = [
     ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
     ("SGD", {"momentum": 0.9, "dampening": 0.3}),
@@ -37,7 +37,7 @@ def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, d
     param = torch.linspace(-2, 2, ELEMENTS).to(numbers).to(device, dtype, copy=True).requires_grad_()
     optimizer, found = make([param], **{"lr": 0.01, **options}), []
     for number in range(STEPS):
-        # Gradients grow and shrink, so that amsgrad's maximum is the newest average in some steps only.
+        # Gradients grow and shrink, so that `amsgrad`'s maximum is the newest average in some steps only.
         grad = torch.randn(ELEMENTS, generator=generator) * (1 + number % 7) / 7
         param.grad = grad.to(numbers).to(device, dtype)
         optimizer.step()
@@ -49,7 +49,7 @@ def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, d
 
 @cache
 def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return the result of torch.optim's for-loop in float64, and its errors in the given dtype."""
+    """Return the result of ``torch.optim``'s for-loop in float64, and its errors in the given dtype."""
     for_loop = {**dict(options), **FOR_LOOP}
     wanted = run(THEIRS[name], for_loop, dtype, F64)
     return wanted, (run(THEIRS[name], for_loop, dtype, dtype) - wanted).abs()
@@ -59,7 +59,7 @@ def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) 
 def test_errors_match_the_for_loop(
     name: str, options: Options, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    # If torch.optim runs the step, the foreach implementation would round differently.
+    # If `torch.optim` runs the step, the `foreach` implementation would round differently.
     given = {**options, "state_dtype": state_dtype, "foreach": False}
     wanted, theirs = oracle(name, tuple(options.items()), dtype)
     ours = (run(OURS[name], given, dtype, dtype, kernels.device) - wanted).abs()

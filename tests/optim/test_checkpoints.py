@@ -1,4 +1,4 @@
-"""Saving and loading of state: the entries and dtypes of torch.optim, hooks, and distributed checkpoints."""
+"""Saving and loading of state: the entries and dtypes of ``torch.optim``, hooks, and distributed checkpoints."""
 
 from typing import Any
 from unittest.mock import patch
@@ -148,7 +148,7 @@ def test_a_checkpoint_records_that_dampened_momentum_has_started(first: float, m
 
 
 def test_a_step_without_memory_for_its_state_can_be_repeated() -> None:
-    """After the error, the state of a parameter is complete or absent, so that torch.optim can load it."""
+    """After the error, the state of a parameter is complete or absent, so that ``torch.optim`` can load it."""
     params, others = parameters((3,)), parameters((3,))
     optimizer, peer = make(OURS, "Adam amsgrad", params), make(THEIRS, "Adam amsgrad", others)
     set_grads(params, 0)

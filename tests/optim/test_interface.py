@@ -16,7 +16,7 @@ from tests.support.optimizers import OURS, SHAPES, THEIRS, Options, make, parame
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_arguments_match_torch_optim(name: str) -> None:
-    """The order and the defaults are the same. state_dtype is an additional argument."""
+    """The order and the defaults are the same. ``state_dtype`` is an additional argument."""
     ours = dict(inspect.signature(OURS[name]).parameters)
     theirs = inspect.signature(THEIRS[name]).parameters
     assert issubclass(OURS[name], THEIRS[name])
@@ -131,7 +131,7 @@ def test_parameters_of_classes_that_reject_each_other() -> None:
 
 
 def test_parameters_can_be_swapped_between_steps() -> None:
-    """torch.utils.swap_tensors raises if C++ code stores a reference to the tensor, so a step must not leave one."""
+    """``torch.utils.swap_tensors`` raises if C++ code has a reference to the tensor, so a step must not leave one."""
     param, other = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(2))
     optimizer = make(OURS, "Adam", [param])
     set_grads([param], 0)
@@ -149,7 +149,7 @@ def test_parameters_can_be_swapped_between_steps() -> None:
 def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
     """The first step, which creates the state, does not sync either."""
     if not facts_of(real_device).skips_by_itself:
-        pytest.skip(f"on {real_device} torch.optim takes the step, after one read")
+        pytest.skip(f"on {real_device} torch.optim runs the step, with one device sync")
     params = parameters(*SHAPES, device=real_device)
     optimizer: Any = make(OURS, kind, params)
     if lr != "number":
@@ -166,7 +166,7 @@ def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
 def test_a_step_of_torch_optim_syncs_once(kind: str, real_device: str) -> None:
     """Each taken or skipped step syncs once, for any number of groups."""
     if kind == "Adam" and facts_of(real_device).skips_by_itself:
-        pytest.skip(f"on {real_device} it does not read")
+        pytest.skip(f"on {real_device} this step does not sync")
     params = parameters(*SHAPES, device=real_device)
     optimizer: Any = make(OURS, kind, [{"params": [param]} for param in params])
     set_grads(params, 0)

@@ -1,4 +1,4 @@
-"""Lists that contain a tensor without plain memory: the values equal torch.optim's, or the call raises an error."""
+"""Lists that contain a tensor without plain memory: the values equal ``torch.optim``'s, or the call raises an error."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -48,11 +48,11 @@ KINDS: dict[str, Callable[[], Pair]] = {
 NO_MEMORY = r"layer1\): expected memory for the sizes \[3\], got a storage that was resized to 0 bytes; restore"
 # The errors of steps and of passes over gradients. The other kinds have correct values.
 STEPS = {
-    "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # Adam raises this, like torch.optim.
+    "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # Adam raises this, like `torch.optim`.
     "zero": "ZeroTensors are immutable",
     "released": rf"^params\[1\] \(of {NO_MEMORY}",
     "released gradient": rf"^grads\[1\] \(of {NO_MEMORY}",
-    "mkldnn": "memory format option is only supported by strided tensors",  # Adam raises this, like torch.optim.
+    "mkldnn": "memory format option is only supported by strided tensors",  # Adam raises this, like `torch.optim`.
 }
 PASSES = {
     "inference gradient": r"^grads\[1\] \(of layer1\): expected a tensor that can be written, got an inference tensor",
@@ -63,7 +63,7 @@ PASSES = {
 
 
 def usual(tensor: Tensor) -> Tensor:
-    """Return a plain copy of a tensor, or a TwoTensor itself."""
+    """Return a plain copy of a tensor, or a ``TwoTensor`` itself."""
     if isinstance(tensor, AsyncCollectiveTensor):
         return tensor.trigger_wait()  # type: ignore[no-any-return, no-untyped-call]
     tensor = tensor.to_dense() if tensor.is_mkldnn else tensor

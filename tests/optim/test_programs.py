@@ -1,4 +1,4 @@
-"""Steps, skipped steps and changes in any order, compared with torch.optim in float64 and with runs without skips."""
+"""Steps, skipped steps and changes in any order, compared with ``torch.optim`` in float64 and runs without skips."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ from tests.support.properties import examples
 
 @pytest.mark.filterwarnings("ignore:loaded state of .* is converted")
 def test_programs_match_torch_optim(kernels: Kernels) -> None:
-    """Some programs also exchange state with torch.optim on the CPU."""
+    """Some programs also exchange state with ``torch.optim`` on the CPU."""
 
     @given(data=st.data())
     @examples(6 if kernels.device == "xla" else 50, shrinks=kernels.device != "xla")
@@ -67,5 +67,5 @@ def test_a_bfloat16_step_rounds_once(kind: str, kernels: Kernels) -> None:
     wide.grad = param.grad.cpu().float()  # type: ignore[union-attr]
     make(OURS, kind, [param]).step()
     make(THEIRS, kind, [wide]).step()
-    is_ours = devices.facts_of(kernels.device).skips_by_itself  # torch.optim rounds each operation.
+    is_ours = devices.facts_of(kernels.device).skips_by_itself  # `torch.optim` rounds each operation.
     assert (param.detach().cpu() == wide.detach().bfloat16()).float().mean() > (0.99 if is_ours else 0.8)

@@ -35,7 +35,7 @@ def modules(part: str) -> dict[str, Path]:
 
 @cache
 def imported(name: str, path: Path, *, only_at_import: bool) -> set[str]:
-    """Return the names that a module imports, with `only_at_import` without imports in functions or for types."""
+    """Return the names that a module imports, with ``only_at_import`` without imports in functions or for types."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
 
     def visit(node: ast.AST) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The errors of setup.py and of the import, which state the cause, and a fix if there is one, in one line."""
+"""The errors of ``setup.py`` and of the import, which state the cause, and a fix if there is one, in one line."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ REMEDY = (
     "(with uv: uv pip install)"
 )
 TOOLS = "polycast is compiled by a C++17 compiler and ninja, and"
-# The code that runs before setup.py, and the message of setup.py.
+# The code that runs before `setup.py`, and the message of `setup.py`.
 BUILDS = {
     "sys.version_info, sys.version = (3, 9), '3.9.18'": "Python: expected 3.10 or newer, got 3.9.18; use a newer one.",
     "sys.platform = 'darwin'": "platform: expected linux, got darwin; build polycast on Linux.",
@@ -57,7 +57,7 @@ assert importlib.util.find_spec("torch") is None
 AGAIN = "; run: pip install --force-reinstall --no-deps --no-cache-dir "
 AGAIN += "polycast==0.2.0+torch" + ".".join(torch.__version__.split(".")[:2])
 PYTHON = sys.implementation.cache_tag
-# The contents of _built_for.py, and the error of the import.
+# The contents of `_built_for.py`, and the error of the import.
 IMPORTS = {
     f"VERSION='0.2.0+torch1.0', TORCH='1.0.0', PYTHON='{PYTHON}', SOURCES=''": (
         f"polycast 0.2.0+torch1.0 was built for torch 1.0.0, and this is torch {torch.__version__}{AGAIN}"

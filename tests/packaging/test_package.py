@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"--quiet egg_info --egg-base {folder} sdist --dist-dir {folder / 'dist'} build_py --build-lib {folder / 'lib'}"
     )
     with (ROOT / "setup.py").open() as locked:
-        fcntl.flock(locked, fcntl.LOCK_EX)  # sdist uses a folder in ROOT, and another process may run this as well.
+        fcntl.flock(locked, fcntl.LOCK_EX)  # sdist uses a folder in `ROOT`, and another process may run this as well.
         subprocess.run([sys.executable, "setup.py", *command.split()], cwd=ROOT, check=True, capture_output=True)
     return folder
 
@@ -53,7 +53,7 @@ def test_a_wheel_states_and_requires_the_release_of_torch_that_it_was_built_for(
 def test_a_wheel_contains_only_the_package() -> None:
     built = [*ROOT.glob(f"build/wheel-{torch.__version__.partition('+')[0]}/*.whl")]
     if not built:
-        pytest.skip("make build has left no wheel for this torch")
+        pytest.skip("`make build` has written no wheel for this PyTorch")
     assert check_wheel(built[0], RELEASE) > 100
 
 
@@ -63,7 +63,7 @@ def test_a_removed_python_file_is_not_packaged(made: Path) -> None:
     assert {Path(name).suffix for name in extra - {"_built_for.py"}} == {".so"}
 
 
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git does not say here which files belong to the project")
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git does not list the project's files here")
 def test_a_source_distribution_contains_only_the_files_of_a_build(made: Path) -> None:
     (path,) = (made / "dist").glob("*.tar.gz")
     assert check_source_distribution(path, others=True) > 150
@@ -83,7 +83,7 @@ def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path:
         assert "Requires-Dist: torch>=2.9" in facts
 
 
-# A program that runs setup.py without compiling.
+# A program that runs `setup.py` without compiling.
 WITHOUT_COMPILER = """
 import runpy, sys
 from torch.utils.cpp_extension import BuildExtension
@@ -97,7 +97,7 @@ runpy.run_path("setup.py", run_name="__main__")
 def test_the_target_of_a_build_is_written_next_to_its_compiled_module(
     tmp_path: Path, options: tuple[str, ...], place: str
 ) -> None:
-    """In an editable install, _built_for.py and the compiled module are in the source folder."""
+    """In an editable install, ``_built_for.py`` and the compiled module are in the source folder."""
     for name in ("setup.py", "pyproject.toml", "policy.yaml", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     for name in ("codegen", "csrc", "generated", "python"):

@@ -1,4 +1,4 @@
-"""Private names of PyTorch: only polycast/torch_internals.py has them, and the installed PyTorch defines each."""
+"""Private names of PyTorch: only ``polycast/torch_internals.py`` has them, and the installed PyTorch defines each."""
 
 import ast
 from collections.abc import Iterator

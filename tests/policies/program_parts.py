@@ -1,7 +1,7 @@
 """The parts of a random program, and the expected dtypes of its ops.
 
-The expected dtypes come from the program's rules and policy.yaml. Rules have this precedence, highest first: inner
-module, outer module, inner region, outer region, process, policy.yaml.
+The expected dtypes come from the program's rules and ``policy.yaml``. Rules have this precedence, highest first: inner
+module, outer module, inner region, outer region, process, ``policy.yaml``.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-ca
 LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
 LIBRARY.impl("product", lambda x: x @ x, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
-# Ops, and the op that each runs if it is unlisted. XLA has its own einsum.
+# Ops, and the op that each runs if it is unlisted. XLA has its own `einsum`.
 BELOW = {"matmul": "mm", "einsum": "bmm", "programs::product": "matmul"}
 CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "bmm": lambda x, _: torch.bmm(x[None], x[None]),
@@ -35,7 +35,7 @@ CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "programs::product": lambda x, _: torch.ops.programs.product(x),
     "relu": lambda x, _: torch.relu(x),
 }
-ONE_TENSOR = ("relu", "programs::product")  # These ops cannot have the rule promote.
+ONE_TENSOR = ("relu", "programs::product")  # These ops cannot have the rule `promote`.
 GIVEN = ("float32", "bfloat16", "float64", "weight")
 VALUES = torch.tensor([[173, -182], [282, 231]]) / 256  # bfloat16 can represent these values, but not their products.
 WEIGHT = nn.Linear(2, 2, bias=False)  # A program may keep the casts of this weight.
@@ -80,8 +80,8 @@ class State:
         if self.enabled and value == "unlisted" and op in BELOW and (op, self.device) != ("einsum", "xla"):
             return self.computed(BELOW[op], given)
         if value in ("input_dtype", "unlisted", "promote"):
-            return "float32" if op == "cat" and given == "bfloat16" else given  # cat also has a float16 input.
-        if given == "float64":  # Autocast never casts float64, and torch.cat promotes.
+            return "float32" if op == "cat" and given == "bfloat16" else given  # `cat` also has a float16 input.
+        if given == "float64":  # Autocast never casts float64, and `torch.cat` promotes.
             return given
         return {"lower_precision_fp": self.dtype, "fp32": "float32"}.get(value, value)
 
@@ -115,7 +115,7 @@ class Region(NamedTuple):
 
 
 class Around(NamedTuple):
-    """A block in a module with rules, a copy of the module, `use`, `keep`, or a handler of the block's error."""
+    """A block in a module with rules, a copy of the module, ``use``, ``keep``, or a handler of the block's error."""
 
     what: Literal["module", "use", "keep", "try"]
     body: "Block"
@@ -143,7 +143,7 @@ class Threads(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A checkpointed block, with one region, module or `use` around its forward and another around its backward."""
+    """A checkpointed block, with one region, module or ``use`` around its forward and another around its backward."""
 
     body: "Block"
     forward: "Region | Around"
@@ -153,7 +153,7 @@ class Checkpoint(NamedTuple):
 
 
 class Custom(NamedTuple):
-    """An autograd function of two blocks, with one region, module or `use` around its forward and another around
+    """An autograd function of two blocks, with one region, module or ``use`` around its forward and another around
     backward."""
 
     bodies: "tuple[Block, Block]"

@@ -1,8 +1,8 @@
 """The runner of random programs of nested rules.
 
-A program is a tree of the parts in tests/policies/program_parts.py. `made` converts a program to a function that uses
-public names only, and lists the expected dtypes of its ops. The tests compare the values with the same ops on inputs
-that are cast by hand.
+A program is a tree of the parts in ``tests/policies/program_parts.py``. ``made`` converts a program to a function that
+uses public names only, and lists the expected dtypes of its ops. The tests compare the values with the same ops on
+inputs that are cast by hand.
 """
 
 import io
@@ -45,7 +45,7 @@ from tests.policies.program_parts import (
 )
 
 Generates: TypeAlias = abc.Generator[None, None, None]
-Run: TypeAlias = Callable[[list[Tensor]], None]  # A Run runs a block and appends its results to a list.
+Run: TypeAlias = Callable[[list[Tensor]], None]  # A `Run` runs a block and appends its results to a list.
 
 
 def _saved(module: nn.Module) -> nn.Module:
@@ -150,7 +150,7 @@ def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Modu
 
 
 def backward(node: Checkpoint | Custom, device: str, call: Callable[[Tensor, list[Tensor]], Tensor]) -> Run:
-    """Return a function that runs a call in `node.forward`, and backward in `node.backward`, possibly in a thread."""
+    """Return a function that runs a call in ``node.forward``, and backward in ``node.backward``, maybe in a thread."""
 
     def run(out: list[Tensor]) -> None:
         results: list[Tensor] = []
@@ -174,7 +174,7 @@ def rerun(node: Checkpoint, body: Run, x: Tensor, out: list[Tensor]) -> Tensor:
 
     if x.device.type != "xla":
         return checkpoint(function, x, use_reentrant=node.use_reentrant)  # type: ignore[no-any-return]
-    from torch_xla.utils.checkpoint import checkpoint as of_xla  # PyTorch's checkpoint needs the module torch.xla.
+    from torch_xla.utils.checkpoint import checkpoint as of_xla  # PyTorch's checkpoint needs the module `torch.xla`.
 
     return of_xla(function, x, use_reentrant=True)  # type: ignore[no-any-return]
 

@@ -23,7 +23,7 @@ KINDS = {"fp32": torch.float32, "float16": torch.float16, "float64": torch.float
 
 
 def drawn(rng: random.Random) -> tuple[Policy, torch.dtype]:
-    """Return one of hundreds of policies, and the dtype of matmul under that policy."""
+    """Return one of hundreds of policies, and the dtype of ``matmul`` under that policy."""
     kind = rng.choice(list(KINDS))
     return Policy({"matmul": kind, f"aten::{rng.choice(OPS)}": rng.choice(("fp32", "float64"))}), KINDS[kind]
 

@@ -26,7 +26,7 @@ def model() -> nn.Sequential:
 
 
 class Attends(nn.Module):
-    """A module with an attention that reads the weights of its submodule, and a ModuleList, which has no forward."""
+    """A module with an attention that reads its submodule's weights, and a ``ModuleList``, which has no ``forward``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,20 +45,20 @@ KEYS: dict[str, tuple[nn.Module, object, list[str]]] = {
     "a glob of characters": (BLOCKS, {"[01].[!0]": "fp32"}, ["0.1", "0.2", "1.1", "1.2"]),
     "a pattern": (BLOCKS, {r"re:\d\.0": "fp32"}, ["0.0", "1.0"]),
     "a class, with its subclasses": (BLOCKS, {nn.LayerNorm: "fp32"}, ["0.1", "0.2", "1.1", "1.2"]),
-    "a class of all": (BLOCKS, {nn.Module: "fp32"}, [name for name, _ in BLOCKS.named_modules()]),
+    "a class of all modules": (BLOCKS, {nn.Module: "fp32"}, [name for name, _ in BLOCKS.named_modules()]),
     "a module": (BLOCKS, {NORM: "fp32"}, ["0.1"]),
-    "a class and a name that decides": (BLOCKS, {"0.1": None, nn.LayerNorm: "fp32"}, ["0.2", "1.1", "1.2"]),
-    "a class and a module that decides": (BLOCKS, {nn.LayerNorm: "fp32", NORM: None}, ["0.2", "1.1", "1.2"]),
+    "a name that overrides a class": (BLOCKS, {"0.1": None, nn.LayerNorm: "fp32"}, ["0.2", "1.1", "1.2"]),
+    "a module that overrides a class": (BLOCKS, {nn.LayerNorm: "fp32", NORM: None}, ["0.2", "1.1", "1.2"]),
     "the model, by a category": (BLOCKS, "fp32", [""]),
     "the model, by a dtype": (BLOCKS, torch.float32, [""]),
     "the model, by a policy": (BLOCKS, Policy({"linear": "fp32"}), [""]),
     "the model, by a release": (BLOCKS, "torch-2.11", [""]),
     "nothing": (BLOCKS, None, []),
-    # PyTorch never calls attention.out_proj and layers, which the next keys match.
-    "a reader and what it reads": (ATTENDS, {"re:attention.*": "fp32"}, ["attention", "attention.out_proj"]),
-    "what a list holds": (ATTENDS, {"re:layers.*": "fp32"}, ["layers.0"]),
+    # PyTorch never calls `attention.out_proj` and `layers`, which the next keys match.
+    "a reader and the module that it reads": (ATTENDS, {"re:attention.*": "fp32"}, ["attention", "attention.out_proj"]),
+    "the modules of a list": (ATTENDS, {"re:layers.*": "fp32"}, ["layers.0"]),
     "all": (ATTENDS, {"re:.*": "fp32"}, ["", "attention", "attention.out_proj", "layers.0"]),
-    "taken back": (ATTENDS, {"layers": None, "attention.out_proj": None}, []),
+    "removed rules": (ATTENDS, {"layers": None, "attention.out_proj": None}, []),
 }
 
 
@@ -70,11 +70,11 @@ def test_a_key_of_an_assignment_selects_modules(model: nn.Module, rules: Any, na
     assert len(polycast.assigned(model)) == 0
 
 
-# Rules, and the dtypes of the results of a, b and c in a region without rules.
+# Rules, and the dtypes of the results of `a`, `b` and `c` in a region without rules.
 HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
     ({}, [BF16, BF16, BF16]),
     ({"a": torch.float16}, [HALF, BF16, BF16]),
-    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # b has no rule of linear.
+    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # `b` has only `matmul`.
     ({"[ab]": {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "a": {"linear": "float64"}}, [F64, F32, F32]),
     ({nn.Linear: {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "b": None, "c": "fp32"}, [HALF, BF16, F32]),
 ]

@@ -1,4 +1,4 @@
-"""Policies under torch.compile: correct casts, one compilation for each policy, and no state after the test."""
+"""Policies under ``torch.compile``: correct casts, one compilation for each policy, and no state after the test."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def ruled(module: nn.Module, policy: Policy) -> nn.Module:
 
 
 class Compiled:
-    """A function under torch.compile that counts its compilations."""
+    """A function under ``torch.compile`` that counts its compilations."""
 
     def __init__(self, function: Callable[..., Any], backend: str = "aot_eager", fullgraph: bool = True) -> None:
         self.count = 0
@@ -198,7 +198,7 @@ class Pair(nn.Module):
 
 
 def test_compiled_modules_in_ddp_follow_their_rules() -> None:
-    """DDPOptimizer would compile the graph in parts, one for each bucket of gradients."""
+    """``DDPOptimizer`` would compile the graph in parts, one for each bucket of gradients."""
     model, store = Pair(), torch.distributed.HashStore()  # type: ignore[attr-defined]
     polycast.assign(model, {"a": {"linear": "fp32"}, "b": {"linear": "bf16"}})
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -324,7 +324,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def process() -> list[Any]:
-    """Return the findings of a process that runs PROCESS."""
+    """Return the findings of a process that runs ``PROCESS``."""
     if torch.__version__.startswith("2.10.") and torch.version.cuda and not torch.cuda.is_available():
         pytest.skip("PyTorch 2.10 for CUDA crashes without a GPU if a thread compiles before the main thread")
     found: list[Any] = json.loads(python(PROCESS, TORCH_LOGS="-all"))

@@ -1,4 +1,4 @@
-"""`python -m polycast diff`: the differences of two policies or releases."""
+"""``python -m polycast diff``: the differences of two policies or releases."""
 
 import re
 from collections.abc import Callable

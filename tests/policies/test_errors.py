@@ -1,4 +1,4 @@
-"""The errors of policies, and of assignments to modules; errors.txt has their texts."""
+"""The errors of policies, and of assignments to modules; ``errors.txt`` has their texts."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from torch import nn
 import tests.policies.library  # noqa: F401
 from tests.support.recorded_errors import RecordedError
 
-# These names are of type Any, because most arguments below have wrong types.
+# These names are of type `Any`, because most arguments below have wrong types.
 Policy: Any = polycast.Policy
 use: Any = polycast.use
 
@@ -56,19 +56,19 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a device instead of an op": lambda: Policy({"xpuu": {"cpu": "bf16"}}),
     "the beginning of several names": lambda: Policy({"conv": "fp32", "conv_trans": "fp32"}),
     "several similar names": lambda: Policy({"gleu": "fp32", "aten::gelo": "fp32"}),
-    "public names that are no op": lambda: Policy({"torch.nn.Transformer": "fp32", "gumbel_softmax": "fp32"}),
-    "operators of no library": lambda: Policy({"nobody::asked": "fp32", "torch.ops.nobody.else": "fp32"}),
+    "public names that are not ops": lambda: Policy({"torch.nn.Transformer": "fp32", "gumbel_softmax": "fp32"}),
+    "operators that no library registers": lambda: Policy({"nobody::asked": "fp32", "torch.ops.nobody.else": "fp32"}),
     "a misspelt custom operator": lambda: Policy({"library::atention": "fp32"}),
     "an unknown overload": lambda: Policy({"pow.Tensor_Scaler": "fp32"}),
-    "objects that are no op": lambda: Policy({torch.nn.Transformer: "fp32", len: "fp32"}),
-    "keys that name nothing": lambda: Policy({3: "fp32", None: "fp32", "softmax": {torch.half: "fp32", (): "fp32"}}),
+    "objects that are not ops": lambda: Policy({torch.nn.Transformer: "fp32", len: "fp32"}),
+    "keys that name no op": lambda: Policy({3: "fp32", None: "fp32", "softmax": {torch.half: "fp32", (): "fp32"}}),
     "a key of several lines": lambda: Policy({"soft\nmax": "fp32"}),
     # Wrong rules
     "three problems of a value": lambda: Policy({"softmax": WRONG_VALUES}),
-    "other words for devices": lambda: Policy({"softmax": dict.fromkeys(("gpu", "ROCm", "xpuu", "CUDA"), "fp32")}),
-    "torch's own kernel": lambda: Policy({"softmax": "stock"}),
-    "a rule of a dtype that nothing is cast to": lambda: Policy({"softmax": torch.int8}),
-    "values that say nothing": lambda: Policy({"softmax": None, "relu": 3, "gelu": {"cuda": [b"fp32"]}, "exp": {1}}),
+    "unknown devices": lambda: Policy({"softmax": dict.fromkeys(("gpu", "ROCm", "xpuu", "CUDA"), "fp32")}),
+    "PyTorch's own kernel": lambda: Policy({"softmax": "stock"}),
+    "a rule of a dtype that no rule casts to": lambda: Policy({"softmax": torch.int8}),
+    "values of other types": lambda: Policy({"softmax": None, "relu": 3, "gelu": {"cuda": [b"fp32"]}, "exp": {1}}),
     "a value in itself": lambda: Policy(ITSELF),
     # Categories that an op cannot have
     "promotion of one tensor": lambda: Policy({"relu": "promote"}),
@@ -80,27 +80,27 @@ ERRORS: dict[str, Callable[[], object]] = {
     "ops that return views": lambda: Policy({"squeeze": "fp32", "reshape": "fp16", "chunk": {"cuda": "promote"}}),
     # Rules that disagree
     "an op and its public name": lambda: Policy({"softmax": "fp32", "torch.softmax": {"cpu": "bfloat16"}}),
-    "an op and what runs it": lambda: Policy({"nn.CrossEntropyLoss": "fp32", "log_softmax": {"mps": "input_dtype"}}),
+    "an op and its composite": lambda: Policy({"nn.CrossEntropyLoss": "fp32", "log_softmax": {"mps": "input_dtype"}}),
     "two spellings of an overload": lambda: Policy({"pow.Scalar": "fp32", "aten::pow.Scalar": "input_dtype"}),
     # Arguments that are not policies
     "an unknown category": lambda: Policy("fp23"),
     "an unknown dtype": lambda: Policy("bf61"),
     "a misspelt release": lambda: Policy("torch2.1l"),
-    "a release that begins several": lambda: Policy("2.1"),
+    "the beginning of several releases": lambda: Policy("2.1"),
     "a release that is not recorded": lambda: Policy("torch-2.16"),
     "a release before the first": lambda: Policy("torch-2.8"),
     "a bugfix release": lambda: Policy("torch-2.12.1"),
     "a missing file": lambda: Policy("no.yaml"),
     "a missing file whose name begins with a digit": lambda: Policy("7b.rules"),
     "an op": lambda: Policy("softmax"),
-    "a dtype that nothing is cast to": lambda: Policy(torch.int8),
+    "a dtype that no rule casts to": lambda: Policy(torch.int8),
     "pairs": lambda: Policy([("softmax", "fp32")]),
     "a number": lambda: Policy(3),
     # Policy files
     "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {as: fp32}}"),
     "file: more than rules": lambda: load("ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
     "file: a list of rules": lambda: load("ops: [softmax]"),
-    "file: nothing": lambda: load(""),
+    "file: an empty file": lambda: load(""),
     "file: broken YAML": lambda: load("ops: {softmax: fp32\n"),
     "file: a wrong indentation": lambda: load("ops:\n  softmax: fp32\n   linear: fp32"),
     "file: ops that are not indented": lambda: load("ops:\nsoftmax: fp32"),
@@ -115,16 +115,16 @@ ERRORS: dict[str, Callable[[], object]] = {
     "assign: an unknown module": lambda: assign({"d": "fp32"}),
     "assign: a misspelt module": lambda: assign({"encodr": {"gelu": "fp32"}}),
     "assign: an op": lambda: assign({"linear": "fp32"}),
-    "assign: a pattern of nothing": lambda: assign({"re:x.*": "fp32"}),
-    "assign: a glob of nothing": lambda: assign({"x.*": "fp32"}),
+    "assign: a pattern that matches nothing": lambda: assign({"re:x.*": "fp32"}),
+    "assign: a glob that matches nothing": lambda: assign({"x.*": "fp32"}),
     "assign: a broken pattern": lambda: assign({"re:(": "fp32"}),
-    "assign: a class of nothing": lambda: assign({nn.Conv2d: "fp32"}),
+    "assign: a class that the model lacks": lambda: assign({nn.Conv2d: "fp32"}),
     "assign: a tuple": lambda: assign({(nn.GELU,): "fp32"}),
     "assign: a module of another model": lambda: assign({nn.Linear(2, 2): "fp32"}),
     "assign: unknown categories": lambda: assign({"a": "fp23", "b": "stock"}),
     "assign: an unknown category for the model": lambda: assign("disabled"),
     "assign: an unknown op": lambda: assign({"a": {"linera": "fp32"}}),
-    "assign: several": lambda: assign({"d": {"linera": "fp32", "relu": "fp23"}, "a": 3, 3: "fp32", "re:[ab]": None}),
+    "assign: problems": lambda: assign({"d": {"linera": "fp32", "relu": "fp23"}, "a": 3, 3: "fp32", "re:[ab]": None}),
     "assign: a sequence": lambda: assign(["a"]),
     "assign: weights that another module reads": lambda: assign({"attention.out_proj": "fp32"}),
     "assign: a module whose reader has other rules": lambda: assign({"re:.*proj": "fp32", "attention": "bfloat16"}),
@@ -138,22 +138,22 @@ ERRORS: dict[str, Callable[[], object]] = {
     "assign: problems in a file": lambda: assign(file("a: {gelu: fp23, sofmax: fp32}\nd: {gelu: fp32}\nb: [fp32]")),
     "assign: a number in a file": lambda: assign(file("norm: 1")),
     "assign: a text": lambda: assign(file("fp32")),
-    "assign: nothing": lambda: assign(file("")),
+    "assign: an empty file": lambda: assign(file("")),
     "assign: an op in a file": lambda: assign(file("linear: fp32")),
     "assign: a file of models": lambda: assign(file("models: {Net: {norm: {layer_norm: fp32}}}")),
     "assign: a file of rules for ops": lambda: assign(file("ops: {layer_norm: fp32}")),
     # Wrong calls
-    "a number is used": lambda: use(3),
-    "an unknown op is asked of a policy": lambda: Policy({"softmax": "fp32"})["gleu"],
-    "an op without a rule is asked of a policy": lambda: Policy({"softmax": "fp32"})["gelu"],
-    "a number is asked for a release": lambda: polycast.policy.category("mm", "cpu", torch=2.11),  # type: ignore
-    "an unknown release is asked": lambda: polycast.policy.category("mm", "cpu", torch="2.99"),
-    "an unknown overload is asked": lambda: polycast.policy.category("softmax.intt", "cpu"),
-    "several ops are asked at once": lambda: polycast.policy.category("torch.nn.LSTM", "cuda"),
-    "another word for a device": lambda: Policy().category("softmax", "gpu"),
-    "a class is asked for rules": lambda: polycast.assigned(nn.Linear),  # type: ignore[arg-type]
-    "diff: half a name": lambda: diff("built", "torch-2.11"),
-    "diff: no name": lambda: diff("built-in", "zzz"),
+    "a number for use": lambda: use(3),
+    "a policy's rule of an unknown op": lambda: Policy({"softmax": "fp32"})["gleu"],
+    "a policy's rule of another op": lambda: Policy({"softmax": "fp32"})["gelu"],
+    "a number for a release": lambda: polycast.policy.category("mm", "cpu", torch=2.11),  # type: ignore
+    "an unknown release": lambda: polycast.policy.category("mm", "cpu", torch="2.99"),
+    "the rules of an unknown overload": lambda: polycast.policy.category("softmax.intt", "cpu"),
+    "the category of several ops": lambda: polycast.policy.category("torch.nn.LSTM", "cuda"),
+    "an unknown device": lambda: Policy().category("softmax", "gpu"),
+    "the rules of a class": lambda: polycast.assigned(nn.Linear),  # type: ignore[arg-type]
+    "diff: the beginning of a name": lambda: diff("built", "torch-2.11"),
+    "diff: an unknown name": lambda: diff("built-in", "zzz"),
     "diff: a misspelt device": lambda: diff("built-in", "torch-2.11", "cudda"),
     "diff: a device without a record": lambda: diff("built-in", "torch-2.11", "xla"),
 }

@@ -102,21 +102,21 @@ def wrapped_method(module: Any) -> Any:
 
 
 def traced() -> Any:
-    """Return a GraphModule with rules. Each GraphModule has its own class."""
+    """Return a ``GraphModule`` with rules. Each ``GraphModule`` has its own class."""
     return ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
 
 
 # Functions that return a module with rules.
 MADE: dict[str, Callable[[], Any]] = {
     "a static forward": lambda: ruled(Static()),
-    "a class that refuses subclasses": lambda: ruled(Listed(4, 4)),
-    "wrapped before": lambda: ruled(wrapped(nn.Linear(4, 4))),
-    "wrapped after": lambda: wrapped(ruled()),
+    "a class that rejects subclasses": lambda: ruled(Listed(4, 4)),
+    "a module wrapped before": lambda: ruled(wrapped(nn.Linear(4, 4))),
+    "a module wrapped after": lambda: wrapped(ruled()),
     "a wrapped method before": lambda: ruled(wrapped_method(nn.Linear(4, 4))),
     "a wrapped method after": lambda: wrapped_method(ruled()),
     "a module that becomes another class": lambda: ruled(nn.LazyLinear(4)),
     "a graph": traced,
-    "a graph, compiled anew": lambda: (module := traced(), module.recompile())[0],
+    "a recompiled graph": lambda: (module := traced(), module.recompile())[0],
 }
 
 

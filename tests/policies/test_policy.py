@@ -15,7 +15,7 @@ MINE = Policy({"softmax": "fp32", "pow.Scalar": {"cuda": "half"}})
 READ = {"softmax": "fp32", "pow.Scalar": {"cuda": "float16"}}
 
 LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1 npu musa mlu"
-CPU = "cpu tpu"  # tpu inherits from cpu.
+CPU = "cpu tpu"  # `tpu` inherits from cpu.
 ALL = " ".join(DEVICES)
 CROSS_ENTROPY = "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"
 # Rules, and the resulting categories on devices.
@@ -24,14 +24,14 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "an overload": ({"pow.Tensor_Scalar": "bfloat16"}, {ALL: "pow.Tensor_Scalar bfloat16"}),
     "the default overload": ({"cat.default": "fp32"}, {ALL: "cat fp32"}),
     "all overloads": ({"pow": "fp32"}, {ALL: "pow.Tensor_Tensor fp32, pow.Scalar fp32, pow.Tensor_Scalar fp32"}),
-    "the overloads that can take it": ({"add": "promote"}, {ALL: "add.Tensor promote"}),
-    "what runs several ops": ({"torch.nn.CrossEntropyLoss": {"cpu": "promote"}}, {CPU: CROSS_ENTROPY}),
+    "the overloads that can have it": ({"add": "promote"}, {ALL: "add.Tensor promote"}),
+    "a composite of several ops": ({"torch.nn.CrossEntropyLoss": {"cpu": "promote"}}, {CPU: CROSS_ENTROPY}),
     "a custom operator": (
         {"library::attention": "lower_precision_fp"},
         {ALL: "library::attention lower_precision_fp, library::attention.fast lower_precision_fp"},
     ),
     "its overload": ({"torch.ops.library.attention.fast": "promote"}, {ALL: "library::attention.fast promote"}),
-    "a dtype of its own": ({"library::mean": "fp32_set_opt_dtype"}, {ALL: "library::mean fp32_set_opt_dtype"}),
+    "an optional dtype": ({"library::mean": "fp32_set_opt_dtype"}, {ALL: "library::mean fp32_set_opt_dtype"}),
     "a dtype to append": ({"norm.Scalar": "fp32_append_dtype"}, {ALL: "norm.Scalar fp32_append_dtype"}),
     "unlisted": ({"mv": "unlisted"}, {ALL: "mv unlisted"}),
     # Devices
@@ -41,7 +41,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
         {"mv": {"cuda": "fp32", "others": "unlisted"}},
         {"cuda": "mv fp32", ALL.removeprefix("cuda "): "mv unlisted"},
     ),
-    "a device of torch's": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
+    "a torch.device": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
     # Several rules
     "an overload before its op": (
         {"pow.Scalar": {"cpu": "float16"}, "torch.pow": {"cpu": "fp32"}},
@@ -60,7 +60,7 @@ def test_rules_resolve_to_a_category_on_each_device(rules: dict[str, object], ex
     }
 
 
-# Values that Policy accepts, which all mean softmax in fp32.
+# Values that `Policy` accepts, which all mean `softmax` in `fp32`.
 POLICIES: list[object] = [
     {"ops": {"softmax": "fp32"}},
     {"torch.softmax": torch.float32},
@@ -94,9 +94,9 @@ NAMES: dict[str, list[object]] = {
         *("Tensor.softmax", "aten::softmax", "torch.ops.aten.softmax", torch.softmax, torch.nn.Softmax),
         *(torch.nn.functional.softmax, torch.Tensor.softmax, torch.ops.aten.softmax),
     ],
-    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # policy.yaml does not list gelu.
+    "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # `policy.yaml` does not list `gelu`.
     "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm],
-    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # These names do not mean sum.dim_IntList.
+    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # These names do not mean `sum.dim_IntList`.
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],
@@ -182,7 +182,7 @@ def test_sources_do_not_affect_equality(tmp_path: Path) -> None:
 # Two policies, and the rules of the merged policy.
 JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]] = {
     "other ops": ({"mv": "fp32"}, {"mm": "fp32"}, {"mv": "fp32", "mm": "fp32"}),
-    "the later wins": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),
+    "the later policy overrides": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),
     "on its device": ({"mv": "fp32"}, {"mv": {"xpu": "promote"}}, {"mv": {"xpu": "promote", "others": "fp32"}}),
     "an op over an overload": ({"pow.Scalar": "fp16"}, {"pow": "fp32"}, {"pow": "fp32"}),
     "an op with an exception": (

@@ -1,6 +1,6 @@
-"""Random programs of nested rules, with expected dtypes and values. TIMES=50 runs 2,000 programs on each device.
+"""Random programs of nested rules, with expected dtypes and values. ``TIMES=50`` runs 2,000 programs on each device.
 
-program_parts.py has the parts of a program, programs.py runs a program, and this file draws the programs.
+``program_parts.py`` has the parts of a program, ``programs.py`` runs a program, and this file draws the programs.
 """
 
 import re
@@ -45,7 +45,7 @@ def _values(op: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def drawn_rules(draw: st.DrawFn) -> Rules:
-    """Draw rules for at most three ops: for all devices, for one device, or for cuda and the other devices."""
+    """Draw rules for at most three ops: for all devices, for one device, or for ``cuda`` and the other devices."""
     made: Rules = {}
     for op in draw(st.lists(st.sampled_from(sorted(CALLS)), max_size=3, unique=True)):
         value, form = draw(_values(op)), draw(st.sampled_from(["all", "all", "cpu", "cuda", "others"]))
@@ -76,7 +76,7 @@ def regions(draw: st.DrawFn, body: st.SearchStrategy[Block], *, has_rules: bool 
 def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
     """Draw a block.
 
-    The letters allow `use`, threads, generators, raised errors, `keep`, backward (d: in threads), and compiled code.
+    The letters allow ``use``, threads, generators, raised errors, ``keep``, backward (d: in threads), compiled code.
     """
     if depth == 0:
         return st.lists(ops, min_size=1, max_size=2).map(tuple)
@@ -109,7 +109,7 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
         inside = regions(raising) | modules(raising)
         nodes.append(st.builds(Around, st.just("try"), st.tuples(ops, inside), st.just({}), st.none()))
     if "c" in kinds:
-        # Like under torch.autocast, compiled code does not see the dtype of a disabled region.
+        # Like under `torch.autocast`, compiled code does not see the dtype of a disabled region.
         seen = regions(blocks(0)).filter(lambda region: region.enabled or region.dtype is None)
         nodes.append(st.builds(Compiled, blocks(min(depth - 1, 2), ""), seen))
     return st.lists(st.one_of(nodes), min_size=1, max_size=3).map(tuple)

@@ -1,4 +1,4 @@
-"""The records of PyTorch's releases, compared with `policy.yaml` and with the installed release, and their policies."""
+"""The records of PyTorch's releases and their policies, compared with ``policy.yaml`` and the installed release."""
 
 import json
 import subprocess
@@ -99,7 +99,7 @@ def test_a_device_without_a_record_has_its_built_in_categories(record: Release) 
     rules = [rule for rule in polycast.Policy(record.name).by_overload() if rule.device not in record.devices]
     assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
     assert {rule.note for rule in rules} == {f"built-in, because {record.name} has no record"}
-    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # xla and tpu inherit none.
+    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # These inherit none.
 
 
 def test_an_unchanged_device_that_is_like_a_changed_one_is_saved_explicitly() -> None:
@@ -115,7 +115,7 @@ def test_an_unchanged_device_that_is_like_a_changed_one_is_saved_explicitly() ->
 def test_the_policy_of_a_release_is_a_policy() -> None:
     release, mine = polycast.Policy("torch-2.11"), polycast.Policy({"rms_norm": {"cuda": "bfloat16"}})
     assert release == polycast.Policy(release.rules) == polycast.Policy("2.11")
-    assert release == polycast.Policy("torch-2.10") != polycast.Policy("torch-2.12")  # 2.11 equals 2.10.
+    assert release == polycast.Policy("torch-2.10") != polycast.Policy("torch-2.12")  # These records are equal.
     assert (release | mine).category("rms_norm", "cuda") == "bfloat16"
     assert "conv1d.padding" in release.diff() and release.diff(release) == ""
     assert {rule.source for rule in release.by_overload()} == {"torch-2.11"}

@@ -1,4 +1,4 @@
-"""Regions and modules with policies: their state, threads, interrupts and lifetimes. test_programs.py tests nesting."""
+"""Regions and modules with policies: state, threads, interrupts and lifetimes. ``test_programs.py`` tests nesting."""
 
 import gc
 import signal

@@ -192,7 +192,7 @@ def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:
 
 @pytest.mark.parametrize(("value", "dtype"), [("input_dtype", F32), ("fp32", F32), ("unlisted", BF16)])
 def test_only_an_unlisted_op_leaves_the_ops_that_it_runs_to_their_rules(value: str, dtype: torch.dtype) -> None:
-    """`linear` runs `matmul` or `addmm`, whose built-in rules cast to bfloat16."""
+    """``linear`` runs ``matmul`` or ``addmm``, whose built-in rules cast to bfloat16."""
     with polycast.autocast("cpu", policy={"linear": value}):
         assert torch.nn.functional.linear(torch.ones(2, 2), torch.ones(2, 2)).dtype is dtype
 

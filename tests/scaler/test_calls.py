@@ -23,7 +23,7 @@ from tests.scaler.common import INF, LOOKS, started
 from tests.support.optimizers import composition
 
 VIEWS = ("detach", "detach_", "reshape", "view", "split", "split_with_sizes", "expand", "unbind")
-# A step creates its learning rate on the CPU by scalar_tensor.
+# A step creates its learning rate on the CPU by `scalar_tensor`.
 IDLE = {"aten::" + name for name in (*VIEWS, "empty", "empty_like", "new_empty", "lift_fresh", "item", "scalar_tensor")}
 
 
@@ -38,7 +38,7 @@ def calls(event: Any) -> Counter[str]:
 
 
 def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype = torch.float32) -> Counter[str]:
-    """Return the calls of the second iteration, when all state exists, by the kernels that call PyTorch's operators."""
+    """Return the calls of the second iteration, which creates no state, with kernels that call PyTorch's operators."""
     params = [torch.ones(8, 4, dtype=dtype).requires_grad_() for _ in range(number * groups)]
     for param in params:
         param.grad = torch.ones_like(param, requires_grad=False)
@@ -130,7 +130,7 @@ def test_whole_iterations_on_cuda_do_not_sync(kind: str, look: str, wanted: dict
 
 
 def test_no_float64_on_mps() -> None:
-    """The test omits the step, because on MPS torch.optim runs the step, with a device sync."""
+    """The test omits the step, because on MPS ``torch.optim`` runs the step, with a device sync."""
     with FakeTensorMode(), Ops():
         optimizer, scaler = syncfree.SGD(fakes("mps"), lr=0.1), polycast.GradScaler()
         scaler.scale(torch.ones(1, device="mps:0"))
@@ -147,7 +147,7 @@ def test_the_cpu_waits_for_scalars_of_another_device(look: str) -> None:
         param = torch.ones(3, requires_grad=True)
         param.grad = torch.ones(3)
         optimizer, scaler = syncfree.SGD([param], lr=0.1), polycast.GradScaler()
-        optimizer.param_groups[0]["lr"] = torch.full((), 0.1, device="cuda:0")  # as a schedule sets it
+        optimizer.param_groups[0]["lr"] = torch.full((), 0.1, device="cuda:0")  # like a schedule of tensors
         scaler.scale(torch.ones(1, device="cuda:0"))
         LOOKS[look](scaler, optimizer)
         scaler.step(optimizer)

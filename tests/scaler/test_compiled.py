@@ -1,4 +1,4 @@
-"""A training step under torch.compile: the scaler causes no warning and changes no result."""
+"""A training step under ``torch.compile``: the scaler causes no warning and changes no result."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""find_non_finite, norm and unscale_: every non-finite element is found, no finite one is, and norms are correct."""
+"""``find_non_finite``, ``norm`` and ``unscale_``: only non-finite elements are found, and the norms are correct."""
 
 import itertools
 import math
@@ -25,7 +25,7 @@ def needs(dtype: torch.dtype, operators: Kernels) -> None:
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: Kernels) -> None:
-    """Each tensor has one non-finite element, in aligned or unaligned memory. Finite tensors are not found."""
+    """Each tensor has one non-finite element, in aligned or unaligned memory. Finite tensors are not reported."""
     needs(dtype, operators)
     is_fused, is_host = operators == Kernels("cpu"), operators.device == "cpu"
     sizes, offsets = SIZES if is_fused else (1, 9, 17) if is_host else (9,), (0, 1, 3) if is_host else (0,)
@@ -64,8 +64,8 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
     "both": lambda dtype: [torch.tensor([INF, NAN], dtype=dtype)],
     "huge": lambda dtype: [torch.randn(9, dtype=dtype) * 1e30],
     "tiny": lambda dtype: [torch.randn(9, dtype=dtype) * 1e-30],
-    "huge, of two types": lambda dtype: [torch.randn(9, dtype=each) * 1e30 for each in (BF16, dtype)],
-    "tiny, of two types": lambda dtype: [torch.randn(9, dtype=each) * 1e-30 for each in (BF16, dtype)],
+    "huge, of two dtypes": lambda dtype: [torch.randn(9, dtype=each) * 1e30 for each in (BF16, dtype)],
+    "tiny, of two dtypes": lambda dtype: [torch.randn(9, dtype=each) * 1e-30 for each in (BF16, dtype)],
 }
 
 
@@ -83,7 +83,7 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
         *(("a NaN", F32, norm_type) for norm_type in (3.0, INF)),
         ("both", F32, 2.0),
         *((numbers, F32, norm_type) for numbers in ("huge", "tiny") for norm_type in (0.5, 2.0, INF)),
-        *((f"{size}, of two types", F64, norm_type) for size in ("huge", "tiny") for norm_type in (2.0, 20.0)),
+        *((f"{size}, of two dtypes", F64, norm_type) for size in ("huge", "tiny") for norm_type in (2.0, 20.0)),
     ],
     ids=str,
 )
@@ -91,7 +91,7 @@ def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Ke
     """A norm that overflows its dtype is infinite, even if all elements are finite."""
     needs(dtype, operators)
     if numbers[:4] in ("huge", "tiny") and operators not in (Kernels("cpu"), Kernels("xla")):
-        pytest.skip(f"{operators} has torch's own kernels, of less range")
+        pytest.skip(f"{operators} has PyTorch's own kernels, which have less range")
     torch.manual_seed(0)
     tensors = NUMBERS[numbers](dtype)
     wide = torch.cat([tensor.double().view(-1) for tensor in tensors])
@@ -114,7 +114,7 @@ def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Ke
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_unscaling(dtype: torch.dtype, operators: Kernels) -> None:
-    """The operator supports strided layouts and raises versions, and found_inf stays set.
+    """The operator supports strided layouts and raises versions, and ``found_inf`` stays set.
 
     A float64 factor is not rounded to float32 for float64 gradients.
     """

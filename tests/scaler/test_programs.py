@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 class Call(NamedTuple):
-    """A call of a program: the method of Side, its optimizer and its numbers."""
+    """A call of a program: the method of ``Side``, its optimizer and its numbers."""
 
     name: str
     optimizer: int = 0
@@ -69,7 +69,7 @@ class Side:
         self.optimizers, self.turns = [each[0] for each in layers], [*map(cycle, layers)]
         self.scaler: Any = (polycast.GradScaler if ours else Scaler)(device, **OPTIONS)
         self.batches = 0
-        self.looks: list[tuple[str, int]] = []  # The calls of unscale_ and clip_grad_norm since the last update.
+        self.looks: list[tuple[str, int]] = []  # The calls of `unscale_` and `clip_grad_norm` since the last update.
         self.skips: list[list[bool]] = [[] for _ in kinds]  # Whether PyTorch's scaler skipped each step.
 
     def turn(self, call: Call) -> Any:
@@ -101,7 +101,7 @@ class Side:
         self.looks.append((UNSCALE, number))
 
     def clip_grad_norm(self, call: Call) -> Tensor:
-        """Clip with our scaler. With PyTorch's scaler, call unscale_ if needed, and then clip_grad_norm_."""
+        """Clip with our scaler. With PyTorch's scaler, call ``unscale_`` if needed, and then ``clip_grad_norm_``."""
         number, optimizer = call.optimizer, self.turn(call)
         if self.ours:
             norm: Tensor = self.scaler.clip_grad_norm(optimizer, *call[2:])
@@ -119,7 +119,7 @@ class Side:
         return result
 
     def step_together(self, _: Call) -> None:
-        """Step both optimizers or neither. PyTorch's scaler receives the larger found_inf for both optimizers."""
+        """Step both optimizers or neither. PyTorch's scaler receives the larger ``found_inf`` for both optimizers."""
         if self.ours:
             self.scaler.step_together(*map(next, self.turns))
             return
@@ -220,7 +220,7 @@ def outcome(call: Callable[[Call], object], argument: Call) -> object:
     """Return the result of a call, or its error."""
     try:
         return call(argument)
-    except Exception as error:  # compare() checks the error.
+    except Exception as error:  # `compare` checks the error.
         return error
 
 
@@ -239,8 +239,8 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
             same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)
             assert type(found) is type(wanted) and same_text, (call, found, wanted)
             event(f"{call.name}: {type(found).__name__}")
-            # After these errors the two scalers differ: PyTorch's scaler remembers an unscale_ without gradients, and
-            # our emulation of step_together has unscaled one of the two optimizers.
+            # After these errors the two scalers differ: PyTorch's scaler remembers an `unscale_` without gradients, and
+            # our emulation of `step_together` has unscaled one of the two optimizers.
             if isinstance(found, AssertionError) or call.name == "step_together":
                 break
             continue
@@ -271,7 +271,7 @@ def test_programs_match_pytorchs_scaler(real_device: str) -> None:
     def run(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
         compare(kinds, precision, program, real_device)
 
-    if "fused" in kinds:  # PyTorch's fused optimizers do not skip if found_inf is 2.
+    if "fused" in kinds:  # PyTorch's fused optimizers do not skip if `found_inf` is 2.
         overflows = [Call("backward", number, INF) for number in (0, 1)]
         both = [*overflows, Call("step_together"), Call("update")]
         # The growth tracker is 1 when the scaler is reloaded.

@@ -1,4 +1,4 @@
-"""SkipAwareLR: the learning rates equal LambdaLR's, but do not advance at skipped steps."""
+"""``SkipAwareLR``: the learning rates equal ``LambdaLR``'s, but do not advance at skipped steps."""
 
 import math
 from collections.abc import Callable

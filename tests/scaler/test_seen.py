@@ -49,7 +49,7 @@ SEERS: dict[str, Callable[[Any, See], Any]] = {
     "a hook": lambda it, see: it.register_step_pre_hook(see),
     "a hook after the step": lambda it, see: it.register_step_post_hook(see),
     "a hook of all optimizers": lambda _, see: register_optimizer_step_pre_hook(see),
-    "a hook of all after the step": lambda _, see: register_optimizer_step_post_hook(see),
+    "a hook of all optimizers after the step": lambda _, see: register_optimizer_step_post_hook(see),
     "a subclass": subclass,
     "a subclass with a schedule": lambda it, see: lr_scheduler.StepLR(subclass(it, see), 100),
     "another step": replace,
@@ -58,7 +58,7 @@ SEERS: dict[str, Callable[[Any, See], Any]] = {
 
 
 def trained(scaler: Any, library: Any, seer: str, look: str) -> list[Tensor]:
-    """Train for three steps, one of them skipped, and return the gradients that `see` read, and the parameters."""
+    """Train for three steps, one of them skipped, and return the gradients that ``see`` read, and the parameters."""
     params, seen = parameters(*SHAPES), list[Tensor]()
 
     def see(*_: Any) -> None:
@@ -89,7 +89,7 @@ def trained(scaler: Any, library: Any, seer: str, look: str) -> list[Tensor]:
     [
         *((seer, "clip_grad_norm") for seer in SEERS),
         *((seer, look) for seer in ("a hook", "a hook after the step") for look in ("step", "unscale_")),
-        ("a hook of all after the step", "step"),
+        ("a hook of all optimizers after the step", "step"),
     ],
 )
 def test_code_within_a_step_reads_and_clips_the_gradients_of_stock_pytorch(seer: str, look: str) -> None:
@@ -106,7 +106,7 @@ def test_code_within_a_step_reads_and_clips_the_gradients_of_stock_pytorch(seer:
         lambda optimizer: nullcontext(polycast.SkipAwareLR(optimizer, lambda steps: 0.5**steps, started())),
         lambda optimizer: polycast.debug.watch(torch.nn.Linear(1, 1), optimizer),
     ],
-    ids=["alone", "a schedule", "a schedule of real steps", "watch"],
+    ids=["alone", "a schedule", "a SkipAwareLR", "watch"],
 )
 @pytest.mark.parametrize("look", ["step", "clip_grad_norm"])
 def test_gradients_that_no_code_reads_do_not_change(look: str, use: Callable[[Any], Any]) -> None:

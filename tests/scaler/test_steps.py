@@ -173,13 +173,13 @@ def failed(scaler: Any, optimizer: Any) -> None:
         scaler.step(optimizer)
 
 
-# Uses of a gradient before zero_grad, or with zero_grad within the step.
+# Uses of a gradient before `zero_grad`, or with `zero_grad` within the step.
 USES: dict[str, Callable[[Any, Any], object]] = {
     "dropped": lambda scaler, it: (scaler.unscale_(it), scaler.update()),
     "clipped": lambda scaler, it: (scaler.clip_grad_norm(it, 1.0), scaler.step(it)),
     "failed": failed,
-    "gone within a closure": lambda scaler, it: scaler.step(it, it.zero_grad),
-    "gone within a hook": lambda scaler, it: (
+    "freed within a closure": lambda scaler, it: scaler.step(it, it.zero_grad),
+    "freed within a hook": lambda scaler, it: (
         it.register_step_post_hook(lambda optimizer, *_: optimizer.zero_grad()),
         scaler.step(it),
     ),
@@ -188,10 +188,10 @@ USES: dict[str, Callable[[Any, Any], object]] = {
 
 @pytest.mark.parametrize(
     ("use", "library"),
-    [*((use, syncfree) for use in USES), ("clipped", torch.optim), ("gone within a closure", torch.optim)],
+    [*((use, syncfree) for use in USES), ("clipped", torch.optim), ("freed within a closure", torch.optim)],
 )
 def test_gradients_are_not_kept_alive(use: str, library: Any) -> None:
-    """zero_grad frees a gradient that the scaler has checked, like in PyTorch."""
+    """``zero_grad`` frees a gradient that the scaler has checked, like in PyTorch."""
     (weight,) = parameters((3,))
     optimizer, scaler = library.SGD([weight], lr=0.1), started()
     set_grads([weight], 0)

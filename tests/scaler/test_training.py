@@ -32,7 +32,7 @@ class Training:
         self.schedule = polycast.SkipAwareLR(self.optimizers[0], lambda steps: 0.99**steps, self.scaler)
 
     def step(self, factor: Tensor) -> None:
-        """Run forward, backward, clip_grad_norm, step and update. The factor multiplies the loss."""
+        """Run forward, backward, ``clip_grad_norm``, step and update. The factor multiplies the loss."""
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         with polycast.autocast(self.device):

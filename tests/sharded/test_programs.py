@@ -1,7 +1,7 @@
-"""Random programs of a scaler and optimizers over two ranks match torch.optim with the gradients of all ranks.
+"""Random programs of a scaler and optimizers over two ranks match ``torch.optim`` with the gradients of all ranks.
 
-Both ranks draw the same program. torch.optim steps copies of each rank's parts with unscaled gradients, clipped by the
-norm over the ranks, unless the scaler should skip the step. TIMES=100 runs 100x as many programs.
+Both ranks draw the same program. ``torch.optim`` steps copies of each rank's parts with unscaled gradients, clipped by
+the norm over the ranks, unless the scaler should skip the step. ``TIMES=100`` runs 100x as many programs.
 """
 
 from random import Random
@@ -20,7 +20,7 @@ from tests.support.sharded.world import distributed, rank, size
 
 pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
-# Arguments of placed, like models.PLACES. None means a plain parameter: each rank has its own.
+# Arguments of `placed`, like `models.PLACES`. None means a plain parameter: each rank has its own.
 LAYOUTS: tuple[Any, ...] = (("0",), ("1",), ("R",), ("0R", 1, 0), ("01", 1, 0), ("R1", 0, 1), None)
 MOMENTUM, ADAM = {"lr": 0.1, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "fused": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"fused": True}),
 }
 # A parameter's index, then the rank for a plain parameter, or the mesh coordinates in the dimensions that shard it.
-Part = tuple[int, ...]  # Replicas of a shard have the same Part.
+Part = tuple[int, ...]  # Replicas of a shard have the same `Part`.
 
 
 def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
@@ -42,14 +42,14 @@ def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
 
 
 class Optimized:
-    """Parameters of random layouts with an optimizer, and this rank's shards with torch.optim's optimizer."""
+    """Parameters of random layouts with an optimizer, and this rank's shards with ``torch.optim``'s optimizer."""
 
     def __init__(self, random: Random, is_sharded: bool) -> None:
         kind = random.choice(["SGD", "AdamW", "AdamW", "for-loop", "foreach", "fused"])
         ours, theirs, options = KINDS[kind]
         choice = LAYOUTS if is_sharded else [None]
         self.layouts = [random.choice(choice[: -1 if is_sharded and not index else None]) for index in range(3)]
-        if kind in ("foreach", "fused"):  # torch.optim rejects lists over several meshes.
+        if kind in ("foreach", "fused"):  # `torch.optim` rejects lists over several meshes.
             self.layouts = self.layouts[:1] * 3
         self.dtypes = [layout and random.choice([torch.float32, torch.float64]) for layout in self.layouts]
         wholes = [torch.randn(random.randint(1, 6), random.randint(1, 5), dtype=dtype) for dtype in self.dtypes]
@@ -85,7 +85,7 @@ class Optimized:
         needed = {kept, *(self.part(0, number) for number in range(size()) if not self.is_sharded)}
         for index, (param, layout, shard) in enumerate(zip(self.params, self.layouts, self.shards, strict=True)):
             grad = torch.randn(param.shape, dtype=param.dtype) * scale * factor
-            param.grad = placed(grad, *layout) if layout else grad  # All ranks call placed, a collective.
+            param.grad = placed(grad, *layout) if layout else grad  # All ranks call `placed`, a collective.
             part, local = self.part(index), self.local(param.grad)
             if part in some - needed:
                 param.grad = shard.grad = None

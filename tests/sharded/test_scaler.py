@@ -1,4 +1,4 @@
-"""A scaler over two ranks: training of FSDP1 and FSDP2 models, and the reductions of found_inf and the norm."""
+"""A scaler over two ranks: training of FSDP1 and FSDP2 models, and the reductions of ``found_inf`` and the norm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -95,7 +95,7 @@ SUBJECTS: dict[str, tuple[Callable[[], Any], int]] = {
 @pytest.mark.parametrize("subject", SUBJECTS)
 @pytest.mark.parametrize("clipping", [None, (1.0, 2.0), (1.0, INF)], ids=str)
 def test_an_iteration_has_one_reduction_for_each_mesh(subject: str, clipping: tuple[float, float] | None) -> None:
-    """The reduction combines found_inf and the norm."""
+    """The reduction combines ``found_inf`` and the norm."""
     params, count = SUBJECTS[subject]
     optimizer, scaler = syncfree.AdamW(params(), lr=0.05), started()
 

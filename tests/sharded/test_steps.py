@@ -1,4 +1,4 @@
-"""The steps and state of fully sharded models, and of parameters with other placements, compared with torch.optim."""
+"""The steps and state of fully sharded models, and of other placements, compared with ``torch.optim``."""
 
 import copy
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def test_gradients_with_other_placements(grad: str, place: str) -> None:
 
 
 def test_a_gradient_on_another_mesh_raises() -> None:
-    """torch.optim runs this step and raises the error."""
+    """``torch.optim`` runs this step and raises the error."""
     param = placed(GRAD, "0").requires_grad_()
     before, param.grad = whole(param).clone(), placed(GRAD, "0R", 0, 1)
     with pytest.raises(RuntimeError, match="mesh"):
@@ -100,7 +100,7 @@ def test_a_stale_backward_raises(place: tuple[Any, ...]) -> None:
     ],
 )
 def test_checkpoints_load_in_both_directions(kind: str, libraries: str, options: dict[str, bool] | None) -> None:
-    """The state passes through `state_dict` or `torch.distributed`'s functions, which save shards or whole tensors."""
+    """The state passes through ``state_dict`` or functions of ``torch.distributed``, as shards or whole tensors."""
     before, after = ({"ours": OURS, "theirs": THEIRS}[name] for name in libraries.split(" to "))
     layers, others = model(), model()
     first, reference = make(before, kind, layers.parameters()), make(THEIRS, kind, others.parameters())

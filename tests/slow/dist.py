@@ -1,10 +1,10 @@
-"""The script of `make dist`, which creates the distributed files in build/dist/, and installs and uses each file.
+"""The script of ``make dist``, which creates the distributed files in ``build/dist/``, and installs and uses each file.
 
     python -m tests.slow.dist 2.9.0 2.13.0
 
-`make build` creates a wheel for each of these PyTorch releases. The script compares the files and metadata of the
+``make build`` creates a wheel for each of these PyTorch releases. The script compares the files and metadata of the
 wheels and the source distribution with the checkout. It installs each of them into a new environment, trains a model
-there for one step, and runs `polycast verify`. The script needs the network, and takes minutes per release.
+there for one step, and runs ``polycast verify``. The script needs the network, and takes minutes per release.
 """
 
 import os
@@ -80,7 +80,7 @@ def report(path: Path, count: int) -> None:
 
 
 def run(command: Iterable[Any], folder: Path | None = None) -> str:
-    """Run a command without the variables PYTHON* and VIRTUAL_ENV*, and return its output, or exit if it fails."""
+    """Run a command without the variables ``PYTHON*`` and ``VIRTUAL_ENV*``. Return its output, or exit if it fails."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True)

@@ -1,7 +1,7 @@
-"""The script of `make sanitize`, which runs tests on builds with sanitizers.
+"""The script of ``make sanitize``, which runs tests on builds with sanitizers.
 
-It compiles the C++ into two packages in build/sanitize/: with AddressSanitizer and UndefinedBehaviorSanitizer for the
-kernels, and with ThreadSanitizer for the scopes, the cast cache and the call recorder. A finding ends the process,
+It compiles the C++ into two packages in ``build/sanitize/``: with AddressSanitizer and UndefinedBehaviorSanitizer for
+the kernels, and with ThreadSanitizer for the scopes, the cast cache and the call recorder. A finding ends the process,
 so the tests fail.
 """
 
@@ -16,7 +16,7 @@ import torch
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
 
-# Without NDEBUG, some classes of PyTorch would have more fields than in PyTorch's binaries.
+# Without `NDEBUG`, some classes of PyTorch would have more fields than in PyTorch's binaries.
 _COMMON = "-fno-omit-frame-pointer -DNDEBUG"
 # Tests of traces that several threads start, end and use.
 TRACES = (
@@ -63,7 +63,7 @@ SANITIZERS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Build and test all of SANITIZERS, or the one in the first argument, and return pytest's largest exit status."""
+    """Build and test all of ``SANITIZERS``, or only the first argument. Return pytest's largest exit status."""
     names = [arguments.pop(0)] if arguments and arguments[0] in SANITIZERS else [*SANITIZERS]
     return max(abs(run(name, arguments)) for name in names)
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import torch
 
 PACKAGES = ("torch", "torch_xla", "functorch", "torchgen")
-# torch._dynamo.reset() clears or recreates these attributes. polycast calls reset after a change of the kernels.
+# `torch._dynamo.reset()` clears or recreates these attributes. polycast calls reset after a change of the kernels.
 RESET = (
     "torch._dynamo.eval_frame.cached_backends",
     "torch._dynamo.mutation_guard.GenerationTracker.dynamic_classes",
@@ -38,7 +38,7 @@ class Attributes:
         self.values = dict(_values())
 
     def changed(self) -> list[str]:
-        """Return the paths of the attributes that changed, disappeared or are new, except for RESET and OVERLOADS."""
+        """Return the paths of attributes that changed, disappeared or are new, except in ``RESET`` or ``OVERLOADS``."""
         now, missing = dict(_values()), object()
         return [
             place

@@ -53,7 +53,7 @@ def overriding() -> Iterator[torch.library.Library]:
 
 @contextmanager
 def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
-    """Make new tensors fake, so that any device type works. A substitute replaces a missing torch.<device type>."""
+    """Make new tensors fake, so that any device type works. A substitute replaces a missing ``torch.<device type>``."""
     stand_in = not hasattr(torch, device_type)
     if stand_in:
         module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)

@@ -1,4 +1,4 @@
-"""The built-in rules as test cases: generated/policy_cases.jsonl, limited to the installed PyTorch."""
+"""The built-in rules as test cases: ``generated/policy_cases.jsonl``, limited to the installed PyTorch."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def _holds(case: Case) -> bool:
 
 
 def _is_in(device: str, spelled: set[str]) -> bool:
-    """Return whether a device is in a set with a spelling such as "cuda xpu -npu": see codegen.model.Policy.spell."""
+    """Return whether a device is in a set such as "cuda xpu -npu", which ``codegen.model.Policy.spell`` writes."""
     like = _extension.DEVICES_LIKE[device]
     return f"-{device}" not in spelled and (device in spelled or (like is not None and _is_in(like, spelled)))
 

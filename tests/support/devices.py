@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from tests.support.probe import HAS_XLA
 
-# On a device with a CPU fallback, PyTorch's kernel of mse_loss resizes its result.
+# On a device with a CPU fallback, PyTorch's kernel of `mse_loss` resizes its result.
 RESIZES = pytest.mark.filterwarnings("ignore:An output with one or more elements was resized:UserWarning")
 
 
@@ -111,7 +111,7 @@ class Reads(TorchDispatchMode):
 
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
-    """Raise for a device sync in this block, or for an op that Reads lists if the device reports no syncs."""
+    """Raise for a device sync in this block, or for an op that ``Reads`` lists if the device reports no syncs."""
     if device == devices.XLA_TYPE:
         from tests.support.xla import Traffic
 
@@ -126,7 +126,7 @@ def no_syncs(device: str) -> Iterator[None]:
         assert reads.ops == []
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch.cuda warns that the mode is a prototype.
+        warnings.simplefilter("ignore")  # `torch.cuda` warns that the mode is a prototype.
         module.set_sync_debug_mode("error")
     try:
         yield

@@ -45,7 +45,7 @@ def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
 
 @contextmanager
 def by_torch() -> Iterator[None]:
-    """Run the code for devices without fused kernels on CPU tensors: one device sync, and the step of torch.optim."""
+    """Run the code for devices without fused kernels on CPU tensors: a device sync, and the step of ``torch.optim``."""
     with patch.multiple(devices.Fused, skips_by_itself=False, has_float64=False), composition():
         yield
 
@@ -58,7 +58,7 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 
 class Kernels(NamedTuple):
-    """The kernels of a step: the kernels of a device, or one of PATHS on the CPU."""
+    """The kernels of a step: the kernels of a device, or one of ``PATHS`` on the CPU."""
 
     device: str  # The device type.
     path: str = "fused"
@@ -87,7 +87,7 @@ KINDS: dict[str, tuple[str, Options]] = {
 
 
 def make(library: dict[str, Any], kind: str, params: Any, **more: Any) -> torch.optim.Optimizer:
-    """Return an optimizer of one of KINDS. An optimizer of torch.optim uses the for-loop."""
+    """Return an optimizer of one of ``KINDS``. An optimizer of ``torch.optim`` uses the for-loop."""
     name, options = KINDS[kind]
     given = {**options, **(FOR_LOOP if library is THEIRS else {}), **more}
     optimizer: torch.optim.Optimizer = library[name](params, **given)

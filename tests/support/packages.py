@@ -22,7 +22,7 @@ NEEDED = [
 
 
 def version() -> str:
-    """Return the version in setup.py."""
+    """Return the version in ``setup.py``."""
     (found,) = re.findall(r'(?m)^VERSION = "(.+)"$', page("setup.py"))
     return str(found)
 
@@ -57,10 +57,10 @@ def check_wheel(path: Path, release: str) -> int:
 
 
 def check_source_distribution(path: Path, *, others: bool = False) -> int:
-    """Assert that a source distribution has exactly NEEDED and setuptools' files, and return the number of files.
+    """Assert that a source distribution has exactly ``NEEDED`` and setuptools' files, and return the number of files.
 
     Args:
-        others: Whether NEEDED includes untracked files that git does not ignore.
+        others: Whether ``NEEDED`` includes untracked files that git does not ignore.
     """
     assert str(parse_sdist_filename(path.name)[1]) == version(), path
     command = ["git", "ls-files", "--cached", *(["--others", "--exclude-standard"] if others else []), *NEEDED]
@@ -78,7 +78,7 @@ def check_source_distribution(path: Path, *, others: bool = False) -> int:
 
 def check_metadata(text: bytes, wanted: str, torch: str) -> None:
     """Assert that the metadata are valid, and match this package and the PyTorch release."""
-    facts = Metadata.from_email(text)  # from_email raises for invalid fields.
+    facts = Metadata.from_email(text)  # `from_email` raises for invalid fields.
     needed = {str(needed) for needed in facts.requires_dist or [] if needed.marker is None}
     found = (facts.name, str(facts.version), needed, facts.license_expression, facts.license_files)
     assert found == ("polycast", wanted, {torch, "pyyaml"}, "BSD-3-Clause", ["LICENSE"]), found

@@ -1,4 +1,4 @@
-"""The kernels, regions and tensors of each device in policy.yaml, and the calls below the kernels: see below.py."""
+"""The kernels, regions and tensors of each device in ``policy.yaml``, and probes below the kernels: ``below.py``."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -20,8 +20,8 @@ from tests.support.below import autocasting, fake_tensors, overriding
 HAS_XLA = os.environ.get("USE_TORCH_XLA") != "0"
 try:
     os.environ.setdefault("PJRT_DEVICE", "CPU")
-    # By default torch_xla caches 2,048 computations. A computation needs about 30 memory maps, and Linux allows 65,530
-    # for a process.
+    # By default `torch_xla` caches 2,048 computations. A computation needs about 30 memory maps, and Linux allows
+    # 65,530 for a process.
     os.environ.setdefault("XLA_COMPILATION_CACHE_SIZE", "256")
     if HAS_XLA:
         import torch_xla  # noqa: F401
@@ -35,7 +35,7 @@ NO_XLA = "torch_xla is not installed, or USE_TORCH_XLA=0 disables it"
 
 
 def is_here(device: str) -> bool:
-    """Return whether tests use real tensors of the device: on the CPU, and on XLA if HAS_XLA."""
+    """Return whether tests use real tensors of the device: on the CPU, and on XLA if ``HAS_XLA``."""
     return device_type_of(device) == "cpu" or (device_type_of(device) == "xla" and HAS_XLA)
 
 
@@ -71,7 +71,7 @@ def stock_kernels() -> Iterator[None]:
 
 
 def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractContextManager[None]:
-    """Allow tensors of the device: real tensors if `is_here`, otherwise fake tensors."""
+    """Allow tensors of the device: real tensors if ``is_here``, otherwise fake tensors."""
     return nullcontext() if is_here(device) else fake_tensors(device_type_of(device), mode)
 
 
@@ -82,7 +82,7 @@ def region_with_gradients(device: str, dtype: torch.dtype) -> AbstractContextMan
 
 @contextmanager
 def region(device: str, dtype: torch.dtype) -> Iterator[None]:
-    """Enter region_with_gradients, with gradients disabled."""
+    """Enter ``region_with_gradients``, with gradients disabled."""
     with region_with_gradients(device, dtype), torch.no_grad():
         yield
 

@@ -15,7 +15,7 @@ def dump():
 
 
 def python(code: str, **environment: str) -> str:
-    """Run code in a new process and return its output. In the code, `dump()` returns the dispatcher's state.
+    """Run code in a new process and return its output. In the code, ``dump()`` returns the dispatcher's state.
 
     An error or output on stderr raises. Warnings are errors, except for PyTorch's warning if NumPy is not installed.
     """
@@ -30,7 +30,7 @@ def python(code: str, **environment: str) -> str:
     return run.stdout
 
 
-# A program that runs the blocks of each program in PROGRAMS in a fork, because importing torch takes longer than most
+# A program that runs the blocks of each program in `PROGRAMS` in a fork, because importing torch takes longer than most
 # blocks. It prints the outputs or the error. A warning that a block does not print is an error.
 FORKS = """
 import contextlib, io, json, os, sys, traceback, warnings

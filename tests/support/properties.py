@@ -1,4 +1,4 @@
-"""The settings of property tests: `make test` draws fixed examples, and TIMES=100 draws 100x as many."""
+"""The settings of property tests: ``make test`` draws fixed examples, and ``TIMES=100`` draws 100x as many."""
 
 import os
 from typing import TYPE_CHECKING
@@ -10,10 +10,10 @@ TIMES = int(os.environ.get("TIMES", "1"))
 
 
 def examples(count: int, *, shrinks: bool = True) -> "settings":
-    """Return the settings of a property test with this many examples in `make test`.
+    """Return the settings of a property test with this many examples in ``make test``.
 
-    With TIMES=100 in the environment, the test runs 100 times as many examples, and new ones in each run. hypothesis
-    shrinks a failing example; pass ``shrinks=False`` if the shrinking takes minutes.
+    With ``TIMES=100`` in the environment, the test runs 100 times as many examples, and new ones in each run.
+    hypothesis shrinks a failing example; pass ``shrinks=False`` if the shrinking takes minutes.
     """
     from hypothesis import HealthCheck, Phase, settings  # Other tests run without hypothesis.
 

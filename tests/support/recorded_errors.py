@@ -42,7 +42,7 @@ class RecordedError:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Assert that the block raises an error with the recorded type and text, or record it with --rewrite-errors."""
+        """Assert that the block raises the error with the recorded type and text. ``--rewrite-errors`` records it."""
         self._calls[self._name] += 1
         number = self._calls[self._name]
         name = self._name if number == 1 else f"{self._name} #{number}"

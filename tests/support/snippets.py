@@ -1,4 +1,4 @@
-"""The snippets and commands of README.md, CHANGELOG.md, CONTRIBUTING.md and the pages of docs/."""
+"""The snippets and commands of ``README.md``, ``CHANGELOG.md``, ``CONTRIBUTING.md`` and the pages of ``docs/``."""
 
 import ast
 import math
@@ -18,7 +18,7 @@ PAGES = (
     *sorted(
         path.relative_to(ROOT).as_posix()
         for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/trainers/*.md")]
-        # changelog.md includes CHANGELOG.md, and the site generates the other two.
+        # `changelog.md` includes `CHANGELOG.md`, and the site generates the other two.
         if path.name not in ("changelog.md", "cli.md", "releases.md")
     ),
 )
@@ -60,7 +60,7 @@ def missing(sources: Iterable[str]) -> list[str]:
 
 
 def sessions(name: str) -> list[Example]:
-    """Return the commands after `$` on a page, each with the lines that follow."""
+    """Return the commands after ``$`` on a page, each with the lines that follow."""
     parts = [part for block in blocks(name, "console") for part in re.split(r"(?m)^\$ ", block)[1:]]
     return [Example(command, output) for command, _, output in (part.partition("\n") for part in parts)]
 
@@ -68,7 +68,7 @@ def sessions(name: str) -> list[Example]:
 def difference(output: str, shown: str) -> str:
     """Return a text with the output and the page's text if they differ, otherwise "".
 
-    `...` matches any text. Words and integers must be equal. Decimals must agree to 5 %. Times, and decimals with an
+    ``...`` matches any text. Words and integers must be equal. Decimals must agree to 5 %. Times, and decimals with an
     exponent, must agree within a factor of two.
     """
     pattern = r"\s+".join(map(_word_pattern, shown.split()))
@@ -107,7 +107,7 @@ def inline(name: str) -> list[str]:
 
 
 def added_op(policy: str) -> str:
-    """Return a policy with the example op of CONTRIBUTING.md in its alphabetical position."""
+    """Return a policy with the example op of ``CONTRIBUTING.md`` in its alphabetical position."""
     (line,) = blocks("CONTRIBUTING.md", "yaml")
     head, ops = policy.split("\nops:\n")
     texts = re.split(r"(?m)^(?=  \w)", ops)

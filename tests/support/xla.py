@@ -1,4 +1,4 @@
-"""Helpers for the tests on XLA: a mark, and counters of torch_xla's compilations and transfers."""
+"""Helpers for the tests on XLA: a mark, and counters of ``torch_xla``'s compilations and transfers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The features on a tiny model, in each environment; docs/works_with.md has the results.
+"""The features on a tiny model, in each environment; ``docs/works_with.md`` has the results.
 
 A value shows the dtype that computed it: the weight rounds differently in float32, float16 and bfloat16, and its
 products with small integers are exact. A forward and a backward therefore show their dtypes wherever they run.
@@ -53,7 +53,7 @@ def backward(forward: Any, x: Tensor, scale: Any = same, step: Any = same) -> Te
 
 
 def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return a function that runs PyTorch's replicas of the model in threads, like `nn.DataParallel`.
+    """Return a function that runs PyTorch's replicas of the model in threads, like ``nn.DataParallel``.
 
     Each thread enters a PyTorch region, which is enabled if the call is in an enabled region. Specification 5.2.
     """
@@ -89,7 +89,7 @@ def with_compiled_step(forward: Any, x: Tensor, scale: Any = same, step: Any = s
 
 
 def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same) -> Any:
-    """Run a step with the gradients of each sample, by `vmap` of `grad`, and return the outputs."""
+    """Run a step with the gradients of each sample, by ``vmap`` of ``grad``, and return the outputs."""
 
     def loss(params: dict[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
         y = torch.func.functional_call(model, params, x[None])[0]
@@ -255,7 +255,7 @@ def optimized(way: Way, library: Any) -> object:
 
 AMP: Any = torch.amp
 HALF, REGION = {("float16", "float16")}, {("bfloat16", "bfloat16")}
-# The test of each feature, and the result if the feature works. None means the result of torch.amp in eager mode. The
+# The test of each feature, and the result if the feature works. None means the result of `torch.amp` in eager mode. The
 # page has two tables, because one table of all features is too wide for a phone.
 POLICIES: dict[str, tuple[Callable[[Way, Any], object], object]] = {
     "`use`": (used, HALF),

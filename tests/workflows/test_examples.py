@@ -1,4 +1,4 @@
-"""The examples in examples/ except digits.py. test_integrations.py runs the examples in other packages' trainers."""
+"""The examples in ``examples/`` except ``digits.py`` and ``integrations/``, which ``test_integrations.py`` runs."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from tests.support.snippets import ROOT, missing, page
 
 FOLDER = ROOT / "examples"
 NAMES = sorted(path.name for path in FOLDER.glob("*.py"))
-# The options of each example. `make demo` runs digits.py, which takes longer. resume.py has its own test.
+# The options of each example. `make demo` runs `digits.py`, which takes longer. `resume.py` has its own test.
 OPTIONS: dict[str, list[str]] = {
     **{name: [] for name in NAMES if name not in ("digits.py", "resume.py")},
     "custom_op.py": ["--steps", "2"],
@@ -62,7 +62,7 @@ def test_an_example_is_short_and_listed_in_the_index(name: str) -> None:
 
 
 def start(*options: str) -> "subprocess.Popen[str]":
-    """Start resume.py with these options, and return its process."""
+    """Start ``resume.py`` with these options, and return its process."""
     environment = {**os.environ, **PLAIN, "PYTHONWARNINGS": "error,ignore:Failed to initialize NumPy"}
     command, pipe = [sys.executable, "resume.py", *options], subprocess.PIPE
     return subprocess.Popen(command, cwd=FOLDER, env=environment, stdout=pipe, stderr=pipe, text=True)

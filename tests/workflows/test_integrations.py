@@ -1,4 +1,4 @@
-"""The examples in other packages' trainers, if the packages are installed: `make ecosystem` installs all of them."""
+"""The examples in other packages' trainers, if the packages are installed: ``make ecosystem`` installs all of them."""
 
 import importlib
 import os
@@ -30,7 +30,7 @@ def test_an_example_is_killed_and_resumes(name: str) -> None:
 
 @pytest.fixture
 def accelerate() -> Iterator[tuple[Any, Any]]:
-    """Return Accelerate and our integration, and reset the global state of Accelerator after the test."""
+    """Return Accelerate and our integration, and reset the global state of ``Accelerator`` after the test."""
     integration = pytest.importorskip("polycast.integrations.accelerate", exc_type=ModuleNotFoundError)
     yield importlib.import_module("accelerate"), integration
     importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)
@@ -44,7 +44,7 @@ def test_an_accelerator_without_a_scaler_raises(accelerate: tuple[Any, Any], pre
 
 
 def test_the_handlers_of_an_accelerator_configure_polycast(accelerate: tuple[Any, Any]) -> None:
-    """The scaler follows ``GradScalerKwargs``, except for the options of `use`. Regions follow ``AutocastKwargs``."""
+    """The scaler follows ``GradScalerKwargs``, except for the options of ``use``. Regions follow ``AutocastKwargs``."""
     package, integration = accelerate
     handlers = [package.GradScalerKwargs(init_scale=64.0, growth_interval=7), package.AutocastKwargs(enabled=False)]
     accelerator = package.Accelerator(cpu=True, mixed_precision="fp16", kwargs_handlers=handlers)
@@ -84,7 +84,7 @@ print(next(model.parameters()).device.type)
 
 
 def test_the_trainer_that_prefers_xla_trains_there_and_on_the_cpu_on_request(tmp_path: Path) -> None:
-    """The Trainer's own fused optimizer raises on XLA. ``optimizer_cls_and_kwargs`` applies after the model moves."""
+    """The fused optimizer of ``Trainer`` raises on XLA. ``optimizer_cls_and_kwargs`` applies after the model moves."""
     for name in ("accelerate", "transformers", "torch_xla"):
         pytest.importorskip(name, reason=f"{name} is not installed")
     weights = []

@@ -1,4 +1,4 @@
-"""The tables in docs/works_with.md: a program computes each cell. ``--rewrite-works-with`` writes the tables."""
+"""The tables in ``docs/works_with.md``: a program computes each cell. ``--rewrite-works-with`` writes the tables."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tests.support.snippets import ROOT, page
 from tests.support.xla import NEEDS_XLA
 from tests.workflows.matrix import FEATURES, OTHERS, POLICIES, WAYS, verdict
 
-# PyTorch warns about jit.trace, about FSDP1 in one process, and about a Function that dynamo traces.
+# PyTorch warns about `jit.trace`, about FSDP1 in one process, and about a `Function` that dynamo traces.
 IGNORED = (".*torch.jit.trace", "FSDP is switching", "<class 'torch.autograd")
 pytestmark = [
     pytest.mark.usefixtures("world_of_one", "one_thread"),

@@ -18,7 +18,7 @@ from tests.support.xla import NEEDS_XLA
 
 BF16 = torch.bfloat16
 TOLERANCE = {torch.float16: 0.01, BF16: 0.05}
-# torch_xla deprecates the function by which the documents get the device.
+# `torch_xla` deprecates the function by which the documents get the device.
 pytestmark = [
     RESIZES,
     pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning"),
@@ -28,7 +28,7 @@ loss_fn = nn.MSELoss()
 
 
 def data(device: str, steps: int = 8, same: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of a linear problem on the device, and run each step on XLA, like torch_xla's loaders."""
+    """Yield batches of a linear problem on the device, and run each step on XLA, like ``torch_xla``'s loaders."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(8, 2, generator=generator)
     inputs = torch.randn(steps, 16, 8, generator=generator)
@@ -165,7 +165,7 @@ def test_a_loop_of_the_documents_trains_like_float32(
     real_device: str, optim: Any, loop: Callable[[Amp], list[Tensor]]
 ) -> None:
     if real_device == "xla" and optim is torch.optim and loop is not typical:
-        pytest.skip("torch's optimizers compile for seconds on XLA, so they run there in the typical loop only")
+        pytest.skip("XLA compiles PyTorch's optimizers for seconds, so only the typical loop runs them there")
     dtype = BF16 if loop is without_scaler else for_scaling(real_device)
     compare(loop(ours(real_device, optim, dtype)), loop(float32()), dtype, LOOPS[loop])
 

@@ -6,6 +6,7 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryFile
 
 from polycast.debug.bisecting import BUILT_IN, Run, Search, followed
@@ -54,6 +55,8 @@ def run(options: Namespace) -> int:
     """
     if options.output.is_dir() or not options.output.parent.is_dir():
         raise ValueError(f"--output: expected a file in an existing folder, got '{options.output}'; name another file")
+    if not which(options.command[0]):
+        raise ValueError(f"COMMAND: expected a program that can be run, got '{options.command[0]}'; check the name")
     found = Search(
         lambda candidate: _run(options.command, candidate),
         *(options.good, options.bad, options.repeat),

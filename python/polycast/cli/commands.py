@@ -102,7 +102,7 @@ def parser() -> ArgumentParser:
 
 def _op(options: Namespace) -> int:
     if not options.ops and options.device is None:
-        raise ValueError("expected an OP or --device, got neither; pass one, as in polycast op softmax")
+        raise ValueError("op: expected an OP or --device, got neither; pass one, as in polycast op softmax")
     device = None if options.device is None else device_named(options.device)
     asked = policy.current() if options.torch is None else of_release(options.torch)
     print("\n\n".join(_text(op, device, asked) for op in options.ops) or policy.resolved(asked, device=options.device))

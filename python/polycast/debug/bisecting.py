@@ -97,7 +97,7 @@ def bisect(
         [('linear', '0')]
     """
     if not isinstance(model, nn.Module | None):
-        raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
+        raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}; pass the model")
 
     def run(candidate: Candidate) -> Run:
         start = time.perf_counter()

@@ -150,7 +150,7 @@ def compare(
         got = f"the module {type(run).__name__}" if isinstance(run, nn.Module) else f"{run!r:.60}"
         raise TypeError(f"run: expected a function without arguments, got {got}; pass one, as in lambda: model(inputs)")
     if not isinstance(model, nn.Module | None):
-        raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
+        raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}; pass the model")
     policy, numbers = Policy(reference), RandomNumbers()
     before = ProgramState(model)
     first = ProgramRun(run, model, numbers, measures=True)

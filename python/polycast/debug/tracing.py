@@ -72,7 +72,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
     @disabled
     def __init__(self, model: nn.Module | None = None, *, lines: bool = False, limit: int = 1_000_000) -> None:
         if not isinstance(model, nn.Module | None):
-            raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
+            raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}; pass the model")
         if limit < 1:
             raise ValueError(
                 f"limit: expected an integer of at least 1, got {limit}; pass the number of calls to record"
@@ -98,7 +98,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         """
         if self._calls is None:
             raise RuntimeError(
-                "the trace has not ended; run the program in its with block, and read it after the block"
+                "the trace has not ended; run the program in its with block, and read the trace after the block"
             )
         return self._calls
 

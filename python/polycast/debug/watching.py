@@ -94,9 +94,9 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     @disabled
     def __init__(self, model: nn.Module, optimizer: Optimizer | None = None) -> None:
         if not isinstance(model, nn.Module):
-            raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+            raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}; pass the model first")
         if not (optimizer is None or hasattr(optimizer, "register_step_post_hook")):
-            raise TypeError(f"optimizer: expected a torch.optim.Optimizer or None, got {type(optimizer).__name__}")
+            raise TypeError(f"optimizer: expected an Optimizer or None, got {type(optimizer).__name__}; pass one")
         self._model, self._optimizer = model, optimizer
         if optimizer is not None:
             from polycast.scaler.optimizer_state import unwrapped  # this registers kernels
@@ -169,7 +169,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         return ((args[0], run, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "closure": run})
 
     def _run_closure(self, closure: Callable[[], Any]) -> Any:
-        """Run the closure of a step, whose calls are not the step's, and check them before the step writes weights."""
+        """Run the closure of a step as code outside of the step, and check its calls before the step writes weights."""
         optimizers = self._optimizers
         self._set_optimizers(0)
         result = closure()

@@ -70,7 +70,7 @@ def _side(name: str) -> Release:
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; name a release, or a file such as rules.yaml"
         raise ValueError(
-            f"policy: expected {BUILT_IN_NAME}, a release, a category or a policy file, got '{name}'{close}"
+            f"policy: expected '{BUILT_IN_NAME}', a release, a category or a policy file, got '{name}'{close}"
         )
     return side_of(name, Policy(name).by_overload())
 

@@ -97,8 +97,8 @@ class GradScaler(TorchGradScaler):
         # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of `tiny` is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
-            wanted = f"a number from {min_scale} to {max_scale}"
-            raise ValueError(f"init_scale: expected {wanted}, got {init_scale}; change it, min_scale or max_scale")
+            wanted = f"a number from min_scale ({min_scale}) to max_scale ({max_scale})"
+            raise ValueError(f"init_scale: expected {wanted}, got {init_scale}; change one of the three")
         device_type = "" if device is None else devices.known_device_type(device)
         super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._skip_on_host, self._process_group, self._states = skip_on_host, process_group, {}
@@ -143,7 +143,7 @@ class GradScaler(TorchGradScaler):
         max_norm, norm_type = float(max_norm), float(norm_type)
         for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
             if not value > 0:
-                raise ValueError(f"{name}: expected a number above 0, got {value}; inf is allowed")
+                raise ValueError(f"{name}: expected a number above 0, got {value}; pass such a number, or inf")
         if not self._enabled:
             params = [param for group in optimizer.param_groups for param in group["params"]]
             norm = torch.nn.utils.clip_grad_norm_(params, max_norm, norm_type)

@@ -64,7 +64,7 @@ def _matches(pattern: str, name: str) -> bool:
     try:
         return re.fullmatch(pattern.removeprefix(PATTERN), name) is not None
     except re.error as error:
-        raise ValueError(f"expected a regular expression, got one with an error ({error}); correct it") from None
+        raise ValueError(f"expected a valid regular expression, got an error: {error}; correct it") from None
 
 
 def _remedy(key: str, modules: Modules) -> str:

@@ -85,8 +85,8 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
             if self._kept_dtype(param) is torch.float16:
                 return (
                     f"state_dtype: expected a dtype other than torch.float16 for a {param.dtype} parameter of shape "
-                    f"{tuple(param.shape)}, got {self.state_dtype or 'this dtype'}; squares of gradients underflow in "
-                    "float16, so pass state_dtype=torch.float32 to the constructor"
+                    f"{tuple(param.shape)}, got {self.state_dtype or 'None, which means the same dtype'}; squares of "
+                    "gradients underflow in float16, so pass state_dtype=torch.float32 to the constructor"
                 )
         return super()._problem_of(group)
 

@@ -44,8 +44,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         self.state_dtype = None if state_dtype is None else dtype_of(state_dtype, "state_dtype")
         if self.state_dtype not in (None, *_STATE_DTYPES):
             raise TypeError(
-                f"state_dtype: expected one of {', '.join(map(str, _STATE_DTYPES))}, or None for the dtype of each "
-                f"parameter, got {self.state_dtype}"
+                f"state_dtype: expected a real floating-point dtype or None, got {self.state_dtype}; pass one of "
+                f"{', '.join(map(str, _STATE_DTYPES))}, or None for the dtype of each parameter"
             )
         self._stock.__init__(self, params, **options)
         # Trainers do not clip for an optimizer with this attribute, which PyTorch's fused optimizers have.

@@ -1,4 +1,4 @@
-"""The program of the table: `python -m tests.slow.ecosystem [WORD...]` selects cells whose names contain all words."""
+"""The program of the table: ``python -m tests.slow.ecosystem [WORD...]`` runs cells whose names contain all words."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from tests.slow.ecosystem.cells import CELLS, PROCESSES, outcome
 
 def main(words: list[str]) -> int:
     """Run the cells, print a row for each and the counts, and return 1 if any cell fails, otherwise 0."""
-    PROCESSES.set_forkserver_preload([trainers.__name__, "torch._dynamo"])  # The first step imports torch._dynamo.
+    PROCESSES.set_forkserver_preload([trainers.__name__, "torch._dynamo"])  # The first step imports `torch._dynamo`.
     cells = [cell for cell in CELLS if all(word in str(cell) for word in words)]
     verdicts: Counter[str] = Counter()
     print("| package | recipe | works | difference | how, or why not |\n|---|---|---|---|---|")

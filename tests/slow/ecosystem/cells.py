@@ -61,7 +61,7 @@ def trainer(
     needs_line: bool = False,
     recipes: Iterable[Recipe] = RECIPES,
 ) -> None:
-    """Add a cell to CELLS for each recipe of a trainer."""
+    """Add a cell to ``CELLS`` for each recipe of a trainer."""
     CELLS.extend(Cell(package, recipe, train, stock or train, line, needs_line) for recipe in recipes)
 
 

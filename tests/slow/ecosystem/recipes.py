@@ -72,7 +72,7 @@ class Kit:
 
     def optimizer(self, params: Any) -> Any:
         library: Any = polycast.syncfree if self.ours else torch.optim
-        # With torch.optim's default eps of 1e-8, Adam takes a full step even if the gradient has only rounding errors.
+        # With the default `eps` of 1e-8, Adam takes a full step even if the gradient has only rounding errors.
         return library.AdamW(params, lr=LR, eps=1e-3)
 
     def scaler(self) -> Any:
@@ -80,7 +80,7 @@ class Kit:
         return make("cpu", init_scale=SCALE, enabled=self.recipe.scales)
 
     def schedule(self, optimizer: Any, scaler: Any = None) -> Any:
-        """Return a decreasing schedule, or None if the recipe has none. With our scaler, it is a SkipAwareLR."""
+        """Return a decreasing schedule, or None if the recipe has none. With our scaler, it is a ``SkipAwareLR``."""
         if not self.recipe.schedule:
             return None
         if self.ours and scaler is not None:

@@ -1,6 +1,6 @@
-"""The command `python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]`, which runs Python with the device.
+"""The command ``python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]``, which runs Python with the device.
 
-It builds the device's package in `build/` for each PyTorch and Python, and again if a source changed. XLA is disabled.
+The command builds the device's package in ``build/`` for each PyTorch and Python, again after changes. XLA is disabled.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ BUILD = SOURCES.parents[2] / "build"
 
 
 def installed() -> Path:
-    """Return the folder of the installed package for PYTHONPATH, after building it if necessary."""
+    """Return the folder of the installed package for ``PYTHONPATH``, after building it if necessary."""
     folder = BUILD / f"mimic-{version('torch')}-{sys.implementation.cache_tag}"
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "mimic.lock").open("w") as lock:
@@ -30,7 +30,7 @@ def installed() -> Path:
 
 def _build(folder: Path) -> None:
     """Build the package, with the metadata by which torch finds it, without pip."""
-    scripts = sysconfig.get_path("scripts")  # ninja is here, even if the environment is not activated
+    scripts = sysconfig.get_path("scripts")  # The environment may be inactive, so its `ninja` is not in `PATH`.
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     staging = folder.with_name(f"{folder.name}-new")
     for old in (folder, staging):

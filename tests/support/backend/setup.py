@@ -1,4 +1,4 @@
-"""The build of the device's package, like a vendor's: `pip install --no-build-isolation .`"""
+"""The build of the device's package, like a vendor's: ``pip install --no-build-isolation .``"""
 
 from pathlib import Path
 

@@ -63,7 +63,7 @@ class _Recurrent(nn.Module):
         super().__init__()
         self.words = nn.Embedding(20, 8)
         self.lstm = nn.LSTM(8, 8, num_layers=2, bidirectional=True, dropout=0.1)
-        self.gru = nn.modules.rnn.GRU(16, 8)  # torch_xla replaces torch.nn.GRU.
+        self.gru = nn.modules.rnn.GRU(16, 8)  # `torch_xla` replaces `torch.nn.GRU`.
         self.rnn = nn.RNN(8, 8)
         self.classes = nn.Linear(8, 3)
 

@@ -39,7 +39,7 @@ def of_transformers(name: str) -> tuple[nn.Module, list[Tensor]]:
     package = pytest.importorskip("transformers", reason="transformers is not installed")
     config = getattr(package, f"{name}Config")
     known = config()
-    computed = {key for key in dir(config) if isinstance(getattr(config, key), property)}  # Falcon computes head_dim.
+    computed = {key for key in dir(config) if isinstance(getattr(config, key), property)}  # Falcon computes `head_dim`.
     names = {key: size for size, keys in SIZES.items() for key in keys.split() if hasattr(known, key)}
     sizes = {key: size for key, size in names.items() if key not in computed}
     model = getattr(package, f"{name}Model")(config(**sizes))

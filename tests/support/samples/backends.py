@@ -1,6 +1,6 @@
 """The autocast registrations of backends outside of PyTorch: overloads by category, from the backends' sources.
 
-The sources are the files that policy.yaml names as each device's `backend`.
+The sources are the files that ``policy.yaml`` names as each device's ``backend``.
 """
 
 NPU = {
@@ -28,7 +28,7 @@ NPU = {
     "banned": "binary_cross_entropy",
 }
 
-# torch_mlu also registers overloads with dimension names, and one kernel of its own.
+# `torch_mlu` also registers overloads with dimension names, and one kernel of its own.
 MLU = NPU | {
     category: f"{NPU.get(category, '')} {more}"
     for category, more in {
@@ -69,7 +69,7 @@ TPU = {
 }
 
 # These are in addition to PyTorch's macros, which expand to the lists of the release that builds the backend. Only the
-# backend's own PyTorch has the two ops whose names end in "_musa".
+# backend's own PyTorch has the two ops whose names end in `_musa`.
 MUSA = {
     "lower_precision_fp": """
         convolution_overrideable _scaled_dot_product_attention_flash_musa _scaled_dot_product_attention_math_musa

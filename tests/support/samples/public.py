@@ -1,7 +1,7 @@
-"""Sample calls of each public name in policy.yaml.
+"""Sample calls of each public name in ``policy.yaml``.
 
 Most names use a sample of their op. A module is constructed with the arguments in _BUILT or _MODULES_OF, and its
-forward gets the leading arguments of the sample that it requires. ARGUMENTS has the arguments of other names.
+forward gets the leading arguments of the sample that it requires. ``ARGUMENTS`` has the arguments of other names.
 
 >>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))[0]().shape
 torch.Size([1, 3, 3, 3])
@@ -21,7 +21,7 @@ from torch import nn
 def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Callable[[], Any]]:
     """Return the calls of an op under a public name.
 
-    The function creates the arguments at once: from ARGUMENTS, or from every sample of the `overloads` that fits.
+    The function creates the arguments at once: from ``ARGUMENTS``, or from every sample of the ``overloads`` that fits.
     """
     function = attrgetter(name.removeprefix("torch."))(torch)
     if (op, name) in ARGUMENTS:
@@ -40,7 +40,7 @@ def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Ca
 
 
 def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield calls of the composites in policy.yaml, with arguments that reach all of their ops."""
+    """Yield calls of the composites in ``policy.yaml``, with arguments that reach all of their ops."""
     F = nn.functional  # noqa: N806
     x, classes = make(5, 2, 4), make.index(3, 2)
 
@@ -69,7 +69,7 @@ def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _module(kind: type[nn.Module], make: Make, build: Arguments) -> tuple[nn.Module, dict[str, torch.Tensor]]:
-    """Return a module in evaluation mode, and its state from `make`."""
+    """Return a module in evaluation mode, and its state from ``make``."""
     with torch.device("meta"):
         module = kind(*build.args, **build.kwargs).eval()
     return module, {name: make(*tensor.shape) for name, tensor in module.state_dict().items()}
@@ -95,7 +95,7 @@ _RESIZED |= {
 _RESIZED |= {f"upsample_nearest{kind}": (*image, "nearest") for kind, image in _IMAGES.items()}
 _PADDED = {"1d": ((1, 2, 4), [1, 2]), "2d": ((1, 2, 3, 4), [1, 2, 1, 0]), "3d": ((1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1])}
 
-# The arguments of the torch.nn modules that require arguments. They match the samples of the modules' ops.
+# The arguments of the `torch.nn` modules that require arguments. They match the samples of the modules' ops.
 _BUILT: dict[tuple[int, ...], str] = {
     (1,): """
         LogSoftmax ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d

@@ -1,4 +1,4 @@
-"""Worlds of torch.distributed, with this process only, or with another process."""
+"""Worlds of ``torch.distributed``, with this process only, or with another process."""
 
 import datetime
 import functools
@@ -66,7 +66,7 @@ def main() -> None:
         function, arguments = pickle.load(stdin)
         try:
             error = str(function(**arguments) or "")
-        except BaseException:  # pytest.raises may raise a BaseException.
+        except BaseException:  # `pytest.raises` may raise a `BaseException`.
             error = traceback.format_exc()
         pickle.dump(error, answers)
         answers.flush()

@@ -19,7 +19,7 @@ PRECISIONS: dict[str, Any] = {"bfloat16": "bf16-mixed", "float16": "16-mixed"}
 
 
 class Module(lightning.LightningModule):  # type: ignore[misc]
-    """The task as a LightningModule."""
+    """The task as a ``LightningModule``."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ from tests.slow.ecosystem.trainers.plain import plain
 
 
 class Sequential(transformers.Trainer):  # type: ignore[misc]
-    """A Trainer with the batches in order, and with the loss of the model."""
+    """A ``Trainer`` with the batches in order, and with the loss of the model."""
 
     model_accepts_loss_kwargs = False
 
@@ -84,7 +84,7 @@ def transformers_trainer(kit: Kit) -> Trained:
     return kit.trained(runner.model, runner.optimizer)
 
 
-# The Trainer runs float16 on the CPU in float32, so the stock run of float16 is PyTorch's loop.
+# The `Trainer` runs float16 on the CPU in float32, so the stock run of float16 is PyTorch's loop.
 for each in RECIPES:
     stock = plain if each.scales else transformers_trainer
     line = "`class Mine(ScalerMixin, Trainer)`"

@@ -1,7 +1,7 @@
-"""mimic: a device outside of PyTorch whose memory is CPU memory, and the module `torch.mimic`.
+"""mimic: a device outside of PyTorch whose memory is CPU memory, and the module ``torch.mimic``.
 
-`import torch` imports this module and calls `register` (see `setup.py`), so do not import this module before `torch`.
-PyTorch looks up most of the functions in this module. They are in groups by topic, and most headings list the callers.
+``import torch`` imports this module and calls ``register`` (see ``setup.py``). Do not import this one before ``torch``.
+PyTorch looks up most functions of this module. They are in groups by topic, and most headings list the callers.
 """
 
 import sys
@@ -29,9 +29,9 @@ def register() -> None:
         _library.impl(name, kernel)  # type: ignore[no-untyped-call]
 
 
-# --- the devices: torch.accelerator, torch.utils.checkpoint, FakeTensorMode ---
+# --- the devices: `torch.accelerator`, `torch.utils.checkpoint`, `FakeTensorMode` ---
 
-_initialized = True  # torch.utils.checkpoint stores the random state of initialized devices only.
+_initialized = True  # `torch.utils.checkpoint` stores the random state of initialized devices only.
 device_count, current_device = _C.device_count, _C.current_device
 
 
@@ -49,7 +49,7 @@ def set_device(device: _Device) -> None:
 
 @contextmanager
 def device(device: _Device) -> Iterator[None]:
-    """Make a device the current one inside a ``with`` block."""
+    """Make a device current inside a ``with`` block."""
     previous = _C.exchange_device(_index(device))
     try:
         yield
@@ -68,7 +68,7 @@ def _index(device: _Device) -> int:
     return current_device() if index is None else index
 
 
-# --- random numbers: torch.manual_seed, torch.random.fork_rng, torch.utils.checkpoint ---
+# --- random numbers: `torch.manual_seed`, `torch.random.fork_rng`, `torch.utils.checkpoint` ---
 
 default_generators = tuple(map(_C.default_generator, range(device_count())))
 
@@ -94,14 +94,14 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-# --- autocast: torch.amp ---
+# --- autocast: `torch.amp` ---
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16]
 
 
-# --- syncs: like torch.cuda ---
+# --- syncs: like `torch.cuda` ---
 
 
 def set_sync_debug_mode(debug_mode: str) -> None:

@@ -1,4 +1,4 @@
-"""The cells of LSTM and GRU as compositions of ops. On a PrivateUse1 device, PyTorch calls one op for each cell."""
+"""The cells of LSTM and GRU as compositions of ops. On a ``PrivateUse1`` device, PyTorch calls one op for each cell."""
 
 import torch
 from torch import Tensor
