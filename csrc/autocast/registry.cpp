@@ -108,7 +108,8 @@ void install(const std::string& device_name, bool fallback) {
     if (const BuiltInRule* const rule = row[index]) {
       if (has_kernel(*rule)) {
         const std::string text = "polycast: " + name_of(rule->category) + " on " + device.name + ", from policy.yaml";
-        library.impl(name.c_str(), (has_statistics(name) ? boxed_kernel(name) : rule->kernel(slot_of(name))).debug(text));
+        library.impl(
+            name.c_str(), (has_statistics(name) ? boxed_kernel(name) : rule->kernel(slot_of(name))).debug(text));
       }
     } else if (has_kernel_on(device.dispatch_key, row)) {
       // Devices can share a dispatch key. An op with a rule only on another device of the key must fall through.
