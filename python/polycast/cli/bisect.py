@@ -28,7 +28,7 @@ The search finds ops. The last line of its output is the call of polycast.debug.
 Exit status:
   0    the rules in FILE make the command good
   1    the last run shows that they do not
-  2    there is nothing to search for, or the command fails at random
+  2    there is nothing to search for, the command fails at random, or its status is above 127
   130  interrupted by Ctrl-C"""
 
 
