@@ -43,6 +43,17 @@ def test_an_accelerator_without_a_scaler_raises(accelerate: tuple[Any, Any], pre
         integration.use(package.Accelerator(cpu=True, mixed_precision=precision))
 
 
+def test_an_accelerator_with_a_prepared_model_or_optimizer_raises(accelerate: tuple[Any, Any]) -> None:
+    """On the CPU, an earlier `prepare` gives the model no autocast."""
+    package, integration = accelerate
+    layer = torch.nn.Linear(2, 2)
+    for prepared in (layer, torch.optim.SGD(layer.parameters())):
+        accelerator = package.Accelerator(cpu=True, mixed_precision="fp16")
+        accelerator.prepare(prepared)
+        with pytest.raises(RuntimeError, match="expected no prepared model or optimizer, got one; call use"):
+            integration.use(accelerator)
+
+
 def test_the_handlers_of_an_accelerator_configure_polycast(accelerate: tuple[Any, Any]) -> None:
     """The scaler follows ``GradScalerKwargs``, except for the options of ``use``. Regions follow ``AutocastKwargs``."""
     package, integration = accelerate

@@ -29,7 +29,7 @@ The search finds ops. The last line of its output is the call of polycast.debug.
 Exit status:
   0    the rules in FILE make the command good
   1    the last run shows that they do not
-  2    the arguments are wrong, there is nothing to search for, or the command is killed or fails at random
+  2    wrong arguments, nothing to search for, a command that fails at random, or a status above 127
   130  interrupted by Ctrl-C"""
 
 

@@ -19,8 +19,8 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
     Accelerate replaces ``step``, so gradients are unscaled in place before the step, as in stock PyTorch.
 
     Args:
-        accelerator: An accelerator that has not prepared an optimizer, because ``prepare`` gives the scaler to
-            optimizers.
+        accelerator: An accelerator that has not prepared a model or an optimizer, because ``prepare`` gives autocast to
+            models and the scaler to optimizers.
         scaler_options: Options of :class:`polycast.GradScaler`, except for the device. They override the options of a
             ``GradScalerKwargs`` among the accelerator's ``kwargs_handlers``.
 
@@ -29,7 +29,7 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
 
     Raises:
         ValueError: If the accelerator has another precision, or the scaler rejects an option.
-        RuntimeError: If the accelerator has prepared an optimizer.
+        RuntimeError: If the accelerator has prepared a model or an optimizer.
 
     Example:
         >>> import torch, polycast
@@ -50,8 +50,9 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
             f"accelerator: expected mixed_precision='fp16', got {accelerator.mixed_precision!r}; do not call use() for "
             "a precision that needs no gradient scaler"
         )
-    if accelerator._optimizers:  # a prepared optimizer would step with scaled gradients
-        raise RuntimeError("accelerator: expected no prepared optimizer, got one; call use() before prepare()")
+    # A prepared optimizer would step with scaled gradients, and a prepared model would run in float32 on the CPU.
+    if accelerator._models or accelerator._optimizers:
+        raise RuntimeError("accelerator: expected no prepared model or optimizer, got one; call use() before prepare()")
     handler = accelerator.scaler_handler
     options = {"skip_on_host": True} | (handler.to_kwargs() if handler is not None else {}) | scaler_options
     scaler = GradScaler(torch.device(accelerator.device), **options)
