@@ -1,4 +1,4 @@
-"""A check of a gradient scaler's numbers. PyTorch accepts numbers with which training cannot continue."""
+"""Checks of a gradient scaler's numbers. PyTorch accepts numbers with which training cannot continue."""
 
 import math
 from numbers import Real
@@ -14,3 +14,11 @@ def check_number(name: str, value: Any, above: float = -math.inf) -> float:
     if not above < float(value) < math.inf:
         raise ValueError(f"{name}: expected a finite number above {above:g}, got {value}")
     return float(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return a number as a float. Raise an error unless it is above 0. Infinity is allowed."""
+    number = float(value)
+    if not number > 0:
+        raise ValueError(f"{name}: expected a number above 0, got {number}; inf is allowed")
+    return number
