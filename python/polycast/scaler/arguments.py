@@ -22,3 +22,11 @@ def check_positive(name: str, value: Any) -> float:
     if not number > 0:
         raise ValueError(f"{name}: expected a number above 0, got {number}; inf is allowed")
     return number
+
+
+def checked_state(state: dict[str, Any], bounds: tuple[float, float]) -> dict[str, Any]:
+    """Return the state of a scaler with the scale within the bounds. Raise an error unless the values are numbers."""
+    scale = check_number("scale", state["scale"], above=0)
+    for name in ("growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
+        check_number(name, state[name])
+    return {**state, "scale": min(max(scale, bounds[0]), bounds[1])}

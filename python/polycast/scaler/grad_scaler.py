@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from polycast import _warnings, devices
 from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
-from polycast.scaler.arguments import check_number, check_positive
+from polycast.scaler.arguments import check_number, check_positive, checked_state
 from polycast.scaler.meshes import FoundInfs, any_found, found_in
 from polycast.scaler.optimizer_state import (
     OptimizerState,
@@ -263,10 +263,7 @@ class GradScaler(TorchGradScaler):
             TypeError, ValueError: If a value is not a finite number, or the scale is not positive.
         """
         if self._enabled and state_dict:
-            scale = check_number("scale", state_dict["scale"], above=0)
-            for name in ("growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
-                check_number(name, state_dict[name])
-            state_dict = {**state_dict, "scale": min(max(scale, self._bounds[0]), self._bounds[1])}
+            state_dict = checked_state(state_dict, self._bounds)
         super().load_state_dict(state_dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -285,7 +282,10 @@ class GradScaler(TorchGradScaler):
     def _check_inf_per_device(self, optimizer: Optimizer) -> FoundInfs:
         """Check the gradients, unless an earlier call in this iteration has checked them."""
         state, _ = self._current(optimizer, "_check_inf_per_device")
-        found_infs: FoundInfs = state.of_torch["found_inf_per_device"] or state.check_inf(optimizer.param_groups)
+        found_infs: FoundInfs = state.of_torch["found_inf_per_device"]
+        if not found_infs and getattr(self._unscale_grads_, "__func__", None) is not GradScaler._unscale_grads_:
+            found_infs = super()._check_inf_per_device(optimizer)  # by the method of a subclass
+        found_infs = found_infs or state.check_inf(optimizer.param_groups)
         state.of_torch["found_inf_per_device"] = found_infs
         return found_infs
 
