@@ -66,6 +66,20 @@ def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -
     assert calls == ([(0, 1), (2, 1)] if on_host or kind == "for-loop" else [(0, 0), (1, 0), (2, 0), (3, 0)])
 
 
+@pytest.mark.parametrize("kind", ["sync-free", "fused"])
+def test_the_step_after_one_that_raised_checks_its_own_gradients(kind: str) -> None:
+    (param,) = parameters((3,))
+    scaler, optimizer, before = started(), OPTIMIZERS[kind]([param]), param.detach().clone()
+    give([param], 0)
+    optimizer.param_groups[0]["betas"] = None
+    with pytest.raises(TypeError):
+        scaler.step(optimizer)
+    optimizer.param_groups[0]["betas"] = (0.9, 0.999)
+    give([param], 0, INF)
+    scaler.step(optimizer)
+    assert same_bits(param, before)
+
+
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
 def test_an_optimizer_is_not_kept_alive_and_can_be_equal_to_others_and_unhashable(library: Any) -> None:
     """The scaler returns the value of the optimizer's step."""

@@ -1,4 +1,4 @@
-"""A check of a gradient scaler's numbers. PyTorch accepts numbers with which training cannot continue."""
+"""Checks of a gradient scaler's numbers. PyTorch accepts numbers with which training cannot continue."""
 
 import math
 from numbers import Real
@@ -14,3 +14,19 @@ def check_number(name: str, value: Any, above: float = -math.inf) -> float:
     if not above < float(value) < math.inf:
         raise ValueError(f"{name}: expected a finite number above {above:g}, got {value}; use such a number")
     return float(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return a number as a float. Raise an error unless it is above 0. Infinity is allowed."""
+    number = float(value)
+    if not number > 0:
+        raise ValueError(f"{name}: expected a number above 0, got {number}; inf is allowed")
+    return number
+
+
+def checked_state(state: dict[str, Any], bounds: tuple[float, float]) -> dict[str, Any]:
+    """Return the state of a scaler with the scale within the bounds. Raise an error unless the values are numbers."""
+    scale = check_number("scale", state["scale"], above=0)
+    for name in ("growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
+        check_number(name, state[name])
+    return {**state, "scale": min(max(scale, bounds[0]), bounds[1])}

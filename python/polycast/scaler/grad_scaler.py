@@ -10,12 +10,11 @@ from torch.optim import Optimizer
 
 from polycast import _warnings, devices
 from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
-from polycast.scaler.arguments import check_number
-from polycast.scaler.meshes import FoundInfs
+from polycast.scaler.arguments import check_number, check_positive, checked_state
+from polycast.scaler.meshes import FoundInfs, any_found, found_in
 from polycast.scaler.optimizer_state import (
     OptimizerState,
-    any_found,
-    found_in,
+    clip_in_place,
     multiply,
     needs_inplace_unscale,
     new_state,
@@ -140,14 +139,9 @@ class GradScaler(TorchGradScaler):
         if not hasattr(optimizer, "param_groups"):
             kind = type(optimizer).__name__
             raise TypeError(f"optimizer: expected an optimizer, got a {kind}; pass the optimizer of the parameters")
-        max_norm, norm_type = float(max_norm), float(norm_type)
-        for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
-            if not value > 0:
-                raise ValueError(f"{name}: expected a number above 0, got {value}; pass such a number, or inf")
+        max_norm, norm_type = check_positive("max_norm", max_norm), check_positive("norm_type", norm_type)
         if not self._enabled:
-            params = [param for group in optimizer.param_groups for param in group["params"]]
-            norm = torch.nn.utils.clip_grad_norm_(params, max_norm, norm_type)
-            return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+            return clip_in_place(optimizer.param_groups, max_norm, norm_type)
         state, scale = self._current(optimizer, "clip_grad_norm")
         return state.clip(optimizer.param_groups, scale, max_norm, norm_type)
 
@@ -178,20 +172,8 @@ class GradScaler(TorchGradScaler):
             return super().step(optimizer, *args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        state, scale = self._current(optimizer, "step")
-        closure, result = args[0] if args else None, None
-        found_inf = self._prepare(optimizer, state, scale, closure)
-        is_ours = isinstance(optimizer, SyncFreeOptimizer) and state.optimizer() is optimizer and closure is None
-        skips_by_itself = is_ours or getattr(optimizer, "_step_supports_amp_scaling", False)
-        if self._skip_on_host and skips_by_itself and found_inf.item():
-            pass
-        elif is_ours:
-            result = state.step(scale, found_inf, *args, **kwargs)
-        else:
-            result = super().step(optimizer, *args, **kwargs)
-        state.of_torch["stage"], state.was_skipped = OptState.STEPPED, found_inf
-        state.skip_count.add_(found_inf)  # in place, for CUDA graphs
-        return result
+        state, found_inf = self._prepare(optimizer, "step", args[0] if args else None)
+        return self._take_step(optimizer, state, found_inf, args, kwargs)
 
     @disabled
     def step_together(self, *optimizers: Optimizer) -> None:
@@ -203,18 +185,19 @@ class GradScaler(TorchGradScaler):
         """
         if len(set(map(id, map(unwrapped, optimizers)))) < len(optimizers):
             raise ValueError("optimizers: expected different optimizers, got one of them twice; pass each one once")
-        if self._enabled:
-            scale, _ = self._check_scale_growth_tracker("step_together")
-            states = [self._current(optimizer, "step_together")[0] for optimizer in optimizers]
-            for optimizer, state in zip(optimizers, states, strict=True):
-                self._prepare(optimizer, state, scale)
-            found_inf = found_in([state.of_torch for state in states], states, scale.device)
-            meshes = {mesh: shards for state in states for mesh, shards in state.meshes.items()}
+        if not self._enabled:
+            for optimizer in optimizers:
+                optimizer.step()
+            return
+        scale, _ = self._check_scale_growth_tracker("step_together")
+        prepared = [self._prepare(optimizer, "step_together") for optimizer in optimizers]
+        states = [state for state, _ in prepared]
+        found_inf = found_in([each.of_torch for each in states], [each.meshes for each in states], scale.device)
+        meshes = {mesh: shards for state in states for mesh, shards in state.meshes.items()}
+        for optimizer, (state, own_found_inf) in zip(optimizers, prepared, strict=True):
             if found_inf is not None:
-                for state in states:
-                    state.of_torch["found_inf_per_device"], state.meshes = {found_inf.device: found_inf}, meshes
-        for optimizer in optimizers:
-            self.step(optimizer)
+                state.of_torch["found_inf_per_device"], state.meshes = {found_inf.device: found_inf}, meshes
+            self._take_step(optimizer, state, own_found_inf if found_inf is None else found_inf, (), {})
 
     @disabled
     def update(self, new_scale: float | Tensor | None = None) -> None:
@@ -239,8 +222,8 @@ class GradScaler(TorchGradScaler):
         if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
             _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; set 1 or more")
         current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
-        states = [each for key, each in self._states.items() if each.of_torch is current.get(key)]
-        found_inf = found_in(current.values(), states, scale.device)
+        meshes = [each.meshes for key, each in self._states.items() if each.of_torch is current.get(key)]
+        found_inf = found_in(current.values(), meshes, scale.device)
         assert found_inf is not None, "No inf checks were recorded prior to update."
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
         operator = torch.ops.polycast.update_scale_.default
@@ -280,10 +263,7 @@ class GradScaler(TorchGradScaler):
             TypeError, ValueError: If a value is not a finite number, or the scale is not positive.
         """
         if self._enabled and state_dict:
-            scale = check_number("scale", state_dict["scale"], above=0)
-            for name in ("growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
-                check_number(name, state_dict[name])
-            state_dict = {**state_dict, "scale": min(max(scale, self._bounds[0]), self._bounds[1])}
+            state_dict = checked_state(state_dict, self._bounds)
         super().load_state_dict(state_dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -302,7 +282,10 @@ class GradScaler(TorchGradScaler):
     def _check_inf_per_device(self, optimizer: Optimizer) -> FoundInfs:
         """Check the gradients, unless an earlier call in this iteration has checked them."""
         state, _ = self._current(optimizer, "_check_inf_per_device")
-        found_infs: FoundInfs = state.of_torch["found_inf_per_device"] or state.check_inf(optimizer.param_groups)
+        found_infs: FoundInfs = state.of_torch["found_inf_per_device"]
+        if not found_infs and getattr(self._unscale_grads_, "__func__", None) is not GradScaler._unscale_grads_:
+            found_infs = super()._check_inf_per_device(optimizer)  # by the method of a subclass
+        found_infs = found_infs or state.check_inf(optimizer.param_groups)
         state.of_torch["found_inf_per_device"] = found_infs
         return found_infs
 
@@ -320,14 +303,16 @@ class GradScaler(TorchGradScaler):
             state.of_torch, state.clip_coef, state.meshes = of_torch, None, {}
         return state, scale
 
-    def _prepare(self, optimizer: Optimizer, state: OptimizerState, scale: Tensor, closure: Any = None) -> Tensor:
+    def _prepare(self, optimizer: Optimizer, caller: str, closure: Any = None) -> tuple[OptimizerState, Tensor]:
         """Check the gradients if necessary, unscale and clip them if the step does not, and return ``found_inf``."""
+        state, scale = self._current(optimizer, caller)
         of_torch = state.of_torch
         if of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         in_place = needs_inplace_unscale(optimizer, closure, state.clip_coef is not None)
         is_ready = of_torch["stage"] is OptState.READY
         if is_ready and state.clip_coef is None:
+            of_torch["found_inf_per_device"] = {}  # A step that raised may have checked other gradients.
             (self.unscale_ if in_place else self._check_inf_per_device)(optimizer)
         elif in_place and state.clip_coef is not None:
             factor = state.clip_coef / scale if is_ready else state.clip_coef
@@ -339,7 +324,23 @@ class GradScaler(TorchGradScaler):
         found_inf = any_found(list(found_infs.values()), scale.device)
         if found_infs:  # PyTorch's scaler adds the flags, and its fused optimizers do not skip for a sum of 2.
             of_torch["found_inf_per_device"] = {found_inf.device: found_inf}
-        return found_inf
+        return state, found_inf
+
+    def _take_step(
+        self, optimizer: Any, state: OptimizerState, found_inf: Tensor, args: Any, kwargs: Any
+    ) -> float | None:
+        closure, result = args[0] if args else None, None
+        is_ours = isinstance(optimizer, SyncFreeOptimizer) and state.optimizer() is optimizer and closure is None
+        skips_by_itself = is_ours or getattr(optimizer, "_step_supports_amp_scaling", False)
+        if self._skip_on_host and skips_by_itself and found_inf.item():
+            pass
+        elif is_ours:
+            result = state.step(self._check_scale_growth_tracker("step")[0], found_inf, *args, **kwargs)
+        else:
+            result = super().step(optimizer, *args, **kwargs)
+        state.of_torch["stage"], state.was_skipped = OptState.STEPPED, found_inf
+        state.skip_count.add_(found_inf)  # in place, for CUDA graphs
+        return result
 
     def _skips(self, optimizer: Optimizer) -> tuple[Tensor, Tensor]:
         state = self._states.get(id(unwrapped(optimizer)))

@@ -5,7 +5,7 @@ sizes, even if some ranks lack gradients. Only a rank without any gradient syncs
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -66,6 +66,21 @@ def agree(
     if not checks and not flags[1].item():
         return {}, []
     return {flags.device: flags.select(0, 0)}, norms
+
+
+def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
+    """Return one element: 1 if any flag is 1, otherwise 0. PyTorch's fused optimizers skip only if the element is 1."""
+    first, *others = found_infs or [torch.zeros((), device=device)]
+    first = moved(first, device)
+    return torch.stack([first, *(moved(each, device) for each in others)]).max() if others else first
+
+
+def found_in(of_torch: Iterable[dict[str, Any]], all_meshes: Sequence[Meshes], device: torch.device) -> Tensor | None:
+    """Return whether the checks of several optimizers found a non-finite gradient, or None without any gradient."""
+    found_infs = [found for each in of_torch for found in each["found_inf_per_device"].values()]
+    found_inf = any_found(found_infs, device)
+    found_inf = agree_on_all(found_inf, all_meshes) if any(all_meshes) else found_inf
+    return found_inf if found_infs else None
 
 
 def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:

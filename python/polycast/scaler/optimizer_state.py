@@ -1,14 +1,14 @@
 """The state that a gradient scaler has of each optimizer, and its passes over the optimizer's gradients."""
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, agree_on_all, meshes_of
+from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
 from polycast.syncfree.gather import gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import Group, moved, name_of
@@ -124,20 +124,12 @@ def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: b
     return checks
 
 
-def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
-    """Return one element: 1 if any flag is 1, otherwise 0. PyTorch's fused optimizers skip only if the element is 1."""
-    first, *others = found_infs or [torch.zeros((), device=device)]
-    first = moved(first, device)
-    return torch.stack([first, *(moved(each, device) for each in others)]).max() if others else first
-
-
-def found_in(of_torch: Iterable[dict[str, Any]], states: list[OptimizerState], device: torch.device) -> Tensor | None:
-    """Return whether the checks of several optimizers found a non-finite gradient, or None without any gradient."""
-    found_infs = [found for each in of_torch for found in each["found_inf_per_device"].values()]
-    meshes = [state.meshes for state in states]
-    found_inf = any_found(found_infs, device)
-    found_inf = agree_on_all(found_inf, meshes) if any(meshes) else found_inf
-    return found_inf if found_infs else None
+def clip_in_place(groups: list[Group], max_norm: float, norm_type: float) -> Tensor:
+    """Clip gradients in place by PyTorch's function, and return the norm of the whole gradients."""
+    params = [param for group in groups for param in group["params"]]
+    norm: Any = torch.nn.utils.clip_grad_norm_(params, max_norm, norm_type)
+    whole: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+    return whole
 
 
 @torch.inference_mode(False)  # A count that is created in inference mode cannot be written outside of it.
