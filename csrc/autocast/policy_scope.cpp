@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "autocast/registry.h"
+#include "process_state.h"
 
 namespace polycast::autocast {
 

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "process_state.h"
+
 namespace polycast::autocast {
 
 namespace {

@@ -3,7 +3,6 @@
 
 #include <ATen/core/operator_name.h>
 #include <c10/core/ScalarType.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -21,18 +20,6 @@ struct FunctionSchema;
 }  // namespace c10
 
 namespace polycast::autocast {
-
-// Returns the only object of the type State. It is never destroyed, because other threads can outlive static objects. A
-// forked child inherits the state of the object's mutex, so the forking thread locks the mutex during the fork.
-template <class State>
-State& process_state() {
-  static State* const instance = [] {
-    const auto unlock = [] { process_state<State>().mutex.unlock(); };
-    pthread_atfork([] { process_state<State>().mutex.lock(); }, unlock, unlock);
-    return new State;
-  }();
-  return *instance;
-}
 
 // The rule of one overload on one device. `to` is the dtype of lower_precision_fp and fp32; Undefined means the dtype
 // of the region.

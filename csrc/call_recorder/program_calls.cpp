@@ -14,6 +14,7 @@
 
 #include "autocast/tensors_in.h"
 #include "call_recorder/recorder.h"
+#include "process_state.h"
 
 namespace polycast::call_recorder {
 
@@ -32,7 +33,7 @@ struct Holding {
 };
 
 Holding& holding() {
-  return autocast::process_state<Holding>();
+  return process_state<Holding>();
 }
 
 thread_local bool is_within = false;  // A call within a held call is not the program's.

@@ -19,6 +19,7 @@
 #include "autocast/policy_scope.h"
 #include "autocast/tensors_in.h"
 #include "call_recorder/program_calls.h"
+#include "process_state.h"
 
 namespace polycast::call_recorder {
 
@@ -37,7 +38,7 @@ struct State {
 };
 
 State& state() {
-  return autocast::process_state<State>();
+  return process_state<State>();
 }
 
 thread_local int64_t module_of_thread = -1;

@@ -11,9 +11,9 @@
 #include <atomic>
 #include <utility>
 
-#include "autocast/rules.h"
 #include "cast_cache/kept_casts.h"
 #include "cast_cache/region.h"
+#include "process_state.h"
 
 namespace polycast::cast_cache {
 
@@ -128,7 +128,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 }
 
 KeptCasts& kept_casts() {
-  return autocast::process_state<KeptCasts>();
+  return process_state<KeptCasts>();
 }
 
 void allow(c10::DeviceType device, bool allowed) {
