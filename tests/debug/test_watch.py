@@ -104,7 +104,7 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: (x.float() * 1e6).half(), "to", "to", "the program itself casts it: remove the cast to float16"),
     (lambda x: softmax_in_half(x), "to", "log", "the program itself casts it: remove the cast to float16"),
     (lambda x: Saving.apply(x + 500), "Saving", "Saving", "after the gradient and each saved tensor in the backward"),  # type: ignore[no-untyped-call]
-    (lambda x: x.float() / 0, "div", "div", "in float32, and non-finite"),
+    (lambda x: (x * 0 + torch.tensor(1e-8).to(x.dtype)).log(), "log", "log", "tried log, add, to, mul, linear in fp32"),
     (lambda x: x / (x * 0), "div", "div", "in float32, and non-finite"),
     (lambda x: torch.softmax(x * 0 + torch.full((4,), -math.inf), -1), "softmax", "softmax", "all masked"),
     (lambda x: torch.where(x > 9, (x * 0).sqrt(), 1.0), "sqrt", "sqrt", "in float32, and non-finite"),

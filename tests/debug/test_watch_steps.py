@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 
 import polycast
@@ -196,15 +197,22 @@ def test_the_search_for_an_overflow_leaves_random_numbers_unchanged() -> None:
     assert torch.equal(*numbers)
 
 
-def test_a_skipped_step_with_non_finite_sparse_gradients_has_no_finding() -> None:
+def entropy(logits: Tensor) -> Tensor:
+    """Return the entropy of the allowed actions. The gradient multiplies the logarithm of 0, which is -3.4e38."""
+    allowed = logits.float().masked_fill(torch.tensor([True, False, False]), -torch.inf)
+    return torch.distributions.Categorical(logits=allowed).entropy()  # type: ignore[no-untyped-call, no-any-return]
+
+
+@pytest.mark.parametrize("function", [Tensor.float, entropy], ids=["sparse gradients", "an overflow in float32"])
+def test_a_skipped_step_has_no_finding(function: Callable[[Tensor], Tensor]) -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Embedding(4, 4, sparse=True), nn.Linear(4, 4), nn.Linear(4, 1))
+    model = nn.Sequential(nn.Embedding(4, 4, sparse=True), nn.Linear(4, 4), nn.Linear(4, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=2.0**24)
     with polycast.debug.watch(model) as found:
         with polycast.autocast("cpu", F16):
-            loss = model(torch.tensor([[1, 2]])).float().sum()
-        scaler.scale(loss).backward()
+            loss = function(model(torch.tensor([[1, 2]]))).sum()
+        scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         scaler.step(optimizer)
         scaler.update()
     assert scaler.get_scale() < 2.0**24 and not found.findings

@@ -1,7 +1,7 @@
 """The search for the calls that make non-finite values which change the results of a step."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -122,17 +122,27 @@ class NonFinite:
         values = self.again([index], given=ones)
         return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
 
-    def again(self, indices: list[int], *, is_wide: bool = False, given: Values | None = None) -> Values | None:
+    def again(
+        self,
+        indices: list[int],
+        *,
+        is_wide: bool = False,
+        given: Values | None = None,
+        leaf: Callable[[Tensor], Tensor] = Tensor.detach,
+    ) -> Values | None:
         """Run calls again and return their values; None if one fails. Without ``given``, remake overwritten inputs."""
         with contextlib.suppress(Exception), torch.no_grad():  # any exception means that a kernel rejects a dtype
             needed = indices if given else self._step.before(indices, 0)
-            return self._step.run(needed, is_wide=is_wide, given=given)
+            return self._step.run(needed, is_wide=is_wide, given=given, leaf=leaf)
         return None
 
     def is_exact(self, index: int) -> bool:
-        """Return whether the result of a call is non-finite in float32 as well, such as the logarithm of 0."""
-        wide = self.again([index], is_wide=True)
-        return wide is not None and not all(map(is_finite, outputs(self._step, wide, [index])))
+        """Return whether the result of a call is non-finite in every precision, such as the logarithm of 0."""
+        for leaf in (Tensor.double, Tensor.detach):  # a kernel may reject float64
+            wide = self.again([index], is_wide=True, leaf=leaf)
+            if wide is not None:
+                return not all(map(is_finite, outputs(self._step, wide, [index])))
+        return False
 
     def flow(self, start: int) -> Flow:
         """Return the flow of the non-finite values of a call."""
