@@ -48,7 +48,7 @@ const c10::DispatchKeySet wrappers{
 void note_node(ProgramCall& call) {
   call.task = torch::autograd::get_current_graph_task_id();
   call.weight = nullptr;
-  if (call.task == -1) {
+  if (call.task == -1 || call.module != -1) {  // Backward runs the forward of a module again, as in checkpointing.
     call.node = at::sequence_number::peek();
     return;
   }
@@ -122,9 +122,9 @@ std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, 
       return call.inputs.emplace_back(tensor).tensor;
     });
   }
-  note_node(call);
   call.in_step = state.in_step;
   call.module = current_module();
+  note_node(call);
   call.region = region_of(call.inputs);
   call.scope = autocast::share_scope_in_force();
   const std::string& name = op.operator_name().name;

@@ -301,7 +301,7 @@ def test_a_program_that_fails_at_random_rarely_yields_a_wrong_culprit(
         try:
             found = bisect(check, GOOD, model=MODEL)
             answers["right" if sorted(one[:2] for one in found.culprits) == right else "wrong"] += 1
-            assert "at most 1.6% of them" in found.notes[-1]
+            assert "at most 1.6% of searches" in found.notes[-1]
         except ValueError as error:
             assert "it fails at random" in str(error) or str(error).startswith(("good: expected", "bad: expected"))
     assert answers["wrong"] <= 0.016 * count

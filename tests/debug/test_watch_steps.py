@@ -12,6 +12,7 @@ import pytest
 import torch
 from polycast._extension import held_count
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from tests.scaler.common import Wrapper
 
@@ -43,6 +44,41 @@ def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_weights_
         scaler.update()
     assert bool(found.findings) == (not obeys)
     assert all(bool(weight.isfinite().all()) for weight in model.parameters()) == obeys
+
+
+def test_an_infinity_that_only_a_view_reads_is_a_finding() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Flatten(0))
+    with polycast.debug.watch(model) as found, torch.no_grad(), polycast.autocast("cpu", F16):
+        model(torch.full((1, 4), 1e6))
+    assert [finding.op for finding in found.findings] == ["linear"]
+
+
+@pytest.mark.parametrize("reentrant", [None, False, True])
+def test_dropout_and_checkpoints_leave_the_advice_as_it_is(reentrant: bool | None) -> None:
+    layer = nn.Linear(4, 4)
+    nn.init.constant_(layer.weight, 1.0)
+    model = nn.Sequential(layer, nn.Dropout(0.5))
+    for seed in range(5):
+        torch.manual_seed(seed)
+        with polycast.debug.watch(model) as found:
+            x = torch.full((8, 4), 500.0, requires_grad=True)
+            with polycast.autocast("cpu", F16):
+                y = model(x) if reentrant is None else checkpoint(model, x, use_reentrant=reentrant)
+                y = y * 2 * 2**7
+            y.float().sum().backward()
+        assert "tried, and finite" in found.findings[0].remedy and found.findings[0].op == "mul"
+
+
+def test_advice_that_repeated_calls_cannot_confirm_is_not_given() -> None:
+    model = nn.Linear(4, 4, bias=False)
+    nn.init.eye_(model.weight)
+    with polycast.debug.watch(model) as found:
+        with polycast.autocast("cpu", F16):
+            y = model(torch.ones(2, 4)) * 3
+            y.register_hook(lambda gradient: gradient * 6000)
+            y = y * 1
+        (y.float() * 10).sum().backward()
+    assert found.findings and "tried, and finite" not in found.findings[0].remedy
 
 
 def test_a_non_finite_write_has_advice_for_writes() -> None:

@@ -100,9 +100,12 @@ class ProgramRun:
         return [*dict.fromkeys(source for end in (*self._returned, *unread) for source in self._sources(end))]
 
     def _sources(self, end: Result) -> Iterator[Result]:
-        """Yield a result, or the results from which it was cast, because other runs may lack the cast."""
+        """Yield a result, or the results from which it was cast or summed up as a gradient.
+
+        Other runs may lack the cast, and they lack the sum if the weight had no gradient before.
+        """
         ran = self.calls[end[0]]
-        if ran.is_cast:
+        if ran.is_cast or (ran.site.phase == BACKWARD and ran.op == "add_"):
             for source in ran.inputs:
                 yield from self._sources(source)
         else:

@@ -57,7 +57,7 @@ class Finding:
         what = "infinity" if math.isinf(self.result.value) else "NaN"
         shows = ("the gradient of " if self.shows.phase == BACKWARD else "") + self.shows.op
         where = f"{self.shows.phase}{_of(self.shows)}"
-        begins = "" if self.site.op == self.shows.op else f"; it begins in {self.site.op}"
+        begins = "" if self.site[1:3] == self.shows[1:3] else f"; it begins in {self.site.op}"
         begins += _of(self.site) if begins and self.site.module != self.shows.module else ""
         tensors = [one for one in self.inputs if one.dtype is not torch.float64] or self.inputs  # scalars are float64
         parts = dict.fromkeys(f"{dtype_name(one.dtype)} up to {one.value:.3g}" for one in tensors)

@@ -66,6 +66,8 @@ class NonFinite:
         nan_seen = self._is_spoiled
         for index, call in enumerate(self._step.calls):
             made = [output for output in call.outputs if not output.is_finite]
+            if made and call.has_non_finite_number and any(one.key[0] in followed for one in call.inputs):
+                followed.update(output.key[0] for output in made)
             if made and not call.has_non_finite_number:
                 given = [one for one in call.inputs if not self._is_finite(one.key, one.tensor, one.is_as_given)]
                 # An overwritten input, for example of an in-place call, no longer has its earlier values.
@@ -178,7 +180,10 @@ class NonFinite:
 
     def _is_read(self, index: int, memory: int) -> bool:
         calls = (self._step.calls[reader] for reader in self._step.readers[memory] if reader > index)
-        return any(not any(name in call.name for name in _NOT_READERS) for call in calls)
+        return any(
+            not any(name in call.name for name in _NOT_READERS) and not all(one.is_view for one in call.outputs)
+            for call in calls
+        )
 
     def cures(self, flow: Flow) -> bool:
         """Return whether the results of the step that a flow reaches are finite in float32."""

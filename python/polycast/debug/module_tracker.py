@@ -1,6 +1,7 @@
 """A tracker of the module in which a call is made."""
 
 import contextlib
+import itertools
 import threading
 import warnings
 import weakref
@@ -79,8 +80,9 @@ class ModuleTracker:
             if self._has_model:
                 return
             name = type(module).__name__
-            count = sum("." not in one and one.partition("#")[0] == name for one in self.names)
-            self._add(module.named_modules(prefix=f"{name}#{count + 1}" if count else name))
+            live = {self.names[number] for number in self._numbers.values()}
+            prefixes = (f"{name}#{count}" if count > 1 else name for count in itertools.count(1))
+            self._add(module.named_modules(prefix=next(one for one in prefixes if one not in live)))
         self._stack.modules.append(self._numbers[module])
         set_module(self.current())
 

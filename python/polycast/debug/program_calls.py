@@ -158,7 +158,7 @@ class StepCalls:
     def rules(self, index: int) -> Iterator[Rule]:
         """Yield the rules that may make a call compute in float32: for its op, then for the ops that it runs."""
         name = self.op(index)
-        is_computed = not (name.startswith("new_") or name.endswith("_like") or is_cast(name))
+        is_computed = not (name.startswith("new_") or name.endswith("_like"))
         if self.is_lower(index) and is_computed and not all(one.is_view for one in self.calls[index].outputs):
             ops = (name, *(one.op.partition(".")[0] for one in self.intercepted(index)))
             yield from ((self.module(index), op) for op in dict.fromkeys(ops) if _has_rule(op))

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from polycast.debug.calls import FORWARD
+from polycast import devices
+from polycast.debug.calls import BACKWARD, FORWARD, is_cast
 from polycast.debug.first_nonfinite import difference, is_finite, outputs
 from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.search import minimal_sets
@@ -67,7 +68,7 @@ def _forward(step: StepCalls, failing: int) -> Trial:
 def _backward(step: StepCalls, failing: int) -> Trial:
     """Return a trial that runs calls up to the root of the backward pass, and returns the gradients of their inputs."""
     task = step.calls[failing].task
-    backward = [index for index, call in enumerate(step.calls) if call.task == task]
+    backward = [index for index, call in enumerate(step.calls) if call.task == task and step.phase(index) == BACKWARD]
     roots = [root for index in backward if (root := step.gradient_of(index)) is not None]
     root = max(roots, key=lambda index: (step.calls[index].node, index))
     needed = set(step.before([root], len(step.calls)))
@@ -109,6 +110,8 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
                     return math.inf
                 return max(difference(one, right) for one, right in zip(found, truth, strict=True))
 
+            if error(()) < math.inf:  # the repeated calls do not fail, so every rule would seem to help
+                return advice
             for rules in _candidates(step, indices, error):
                 advice.tried += [rule for rule in rules if rule not in advice.tried]
                 if (off := error(rules)) <= _CLOSE:
@@ -133,18 +136,24 @@ def _candidates(
     step: StepCalls, indices: Sequence[int], error: Callable[[Sequence[Rule]], float]
 ) -> Iterator[tuple[Rule, ...]]:
     """Yield rules to try, the smallest change first: one op in a module, one op, several ops, and then casts."""
-    narrow = list(dict.fromkeys(rule for index in reversed(indices) for rule in step.rules(index)))
+    # A rule for a cast cannot change the dtype that the cast returns.
+    computing = [index for index in reversed(indices) if not is_cast(step.op(index))]
+    narrow = list(dict.fromkeys(rule for index in computing for rule in step.rules(index)))
     rules = list(dict.fromkeys(("", op) for _, op in narrow))
     yield from ((rule,) for rule in dict.fromkeys([*narrow, *rules]))
     if rules and (least := error(rules)) < math.inf:
         bound = _CLOSER if least <= _CLOSER else sys.float_info.max
-        yield tuple(next(minimal_sets(rules, lambda chosen, *_: error(chosen) <= bound)))
+        yield tuple(next(minimal_sets(rules, lambda chosen, *_: error(chosen) <= bound), ()))
     yield from ((rule,) for rule in dict.fromkeys(rule for index in reversed(indices) for rule in step.casts(index)))
 
 
 def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor] | None:
-    with contextlib.suppress(Exception):  # a kernel may raise any exception for a dtype that it does not support
-        return trial(indices, rules, is_wide)
+    restore_random_state = devices.random_state()  # each trial draws the same masks of dropout
+    try:
+        with contextlib.suppress(Exception):  # a kernel may raise any exception for a dtype that it does not support
+            return trial(indices, rules, is_wide)
+    finally:
+        restore_random_state()
     return None
 
 

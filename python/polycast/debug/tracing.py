@@ -108,7 +108,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
             return repr(self)
         lines = [str(self.by_op())] if self.calls else [_NO_CALL]
         if backward := sum(call.site.phase == BACKWARD for call in self.calls):
-            lines.append(f"{backward} of the calls are of backward; call backward() after the region")
+            lines.append(f"{backward} calls ran in backward; except for checkpoints, call backward() after the region")
         if not self._observer.is_complete:
             lines.append("later calls were not recorded, because the limit of the trace was reached")
         return "\n".join(lines)
