@@ -339,7 +339,7 @@ class GradScaler(TorchGradScaler):
         else:
             result = super().step(optimizer, *args, **kwargs)
         state.of_torch["stage"], state.was_skipped = OptState.STEPPED, found_inf
-        state.skip_count.add_(found_inf)  # in place, for CUDA graphs
+        state.skip_count.add_(found_inf.reshape(()))  # in place, for CUDA graphs
         return result
 
     def _skips(self, optimizer: Optimizer) -> tuple[Tensor, Tensor]:
