@@ -107,7 +107,7 @@ class Module(pytest.Module):
     """A file of tests, which is skipped if it imports an optional module that is not installed."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Collect the tests."""
+        """Collect the tests, or skip the file if an optional module is missing."""
         try:
             return super().collect()
         except self.CollectError as error:

@@ -37,7 +37,7 @@ def within(outer: type, inner: type) -> None:
 
 ERRORS: dict[str, Callable[[], object]] = {
     "trace: no model": lambda: trace("resnet"),  # type: ignore[arg-type]
-    "trace: no limit": lambda: trace(limit=0),
+    "trace: a limit of 0": lambda: trace(limit=0),
     "trace: not ended": lambda: trace().by_op(),
     "trace: within a watch": lambda: within(watch, trace),
     "watch: within a trace": lambda: within(trace, watch),
@@ -57,7 +57,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "bisect: good in all runs of bad": lambda: bisect(lambda: 1, repeat=3),
     "bisect: no result": lambda: bisect(nothing),
     "bisect: equal policies": lambda: bisect(list, good=None),
-    "bisect: no runs": lambda: bisect(list, repeat=True),
+    "bisect: True for repeat": lambda: bisect(list, repeat=True),
     "bisect: rules for modules": lambda: bisect(list, bad={"models": {"Net": {"": "fp32"}}}),
     "bisect: no model": lambda: bisect(list, model="net"),  # type: ignore[arg-type]
     "bisect: in a trace": lambda: within(trace, lambda _: bisect(list)),  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ PACKAGE = Path(str(polycast.__file__)).parent
 
 
 def private_names(text: str) -> Iterator[str]:
-    """Yield the private names of torch that a file uses or imports, and all names from private modules."""
+    """Yield the private names of ``torch`` that a file uses or imports, and all names from private modules."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "torch":
             names = [f"{node.module}.{alias.name}" for alias in node.names]

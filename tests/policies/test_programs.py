@@ -74,7 +74,7 @@ def regions(draw: st.DrawFn, body: st.SearchStrategy[Block], *, has_rules: bool 
 
 
 def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
-    """Draw a block.
+    """Return a strategy for blocks.
 
     The letters allow ``use``, threads, generators, raised errors, ``keep``, backward (d: in threads), compiled code.
     """

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import torch
 
 PACKAGES = ("torch", "torch_xla", "functorch", "torchgen")
-# `torch._dynamo.reset()` clears or recreates these attributes. polycast calls reset after a change of the kernels.
+# `torch._dynamo.reset()` clears or recreates these attributes. polycast calls `reset()` after a change of the kernels.
 RESET = (
     "torch._dynamo.eval_frame.cached_backends",
     "torch._dynamo.mutation_guard.GenerationTracker.dynamic_classes",

@@ -124,7 +124,7 @@ def _keys_of(key: str) -> AbstractContextManager[None]:
     if _carries_key(key):
         return nullcontext()
     include = torch._C._dispatch_tls_local_include_set()
-    for name in (f"Autocast{key}", f"Autograd{key}"):  # Some names work in one way only.
+    for name in (f"Autocast{key}", f"Autograd{key}"):  # The enum or the parser lacks some names.
         include |= torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, name, None) or torch._C._dispatch_key_parse(name)
         )

@@ -282,7 +282,7 @@ class Search:
             if run.status > _MOST:
                 remedy = "to count such a status as bad, replace COMMAND with sh -c 'COMMAND || exit 1'"
                 got = f"{run.status} in run {self._runs} ({what}); {remedy}. The run: {run.message}"
-                raise ValueError(f"COMMAND: expected a status up to {_MOST}, and no end by a signal, got {got}")
+                raise ValueError(f"COMMAND: expected a status up to {_MOST}, not an end by a signal, got {got}")
             is_bad = None if run.status == _SKIP else run.status != _GOOD
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"
             left = f"; {self._among} rules left" if self._among else ""

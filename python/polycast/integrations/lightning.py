@@ -19,7 +19,7 @@ MixedPrecision: Any = import_module(f"{_LIGHTNING}.plugins.precision").MixedPrec
 
 
 class Precision(MixedPrecision):  # type: ignore[misc]
-    """A precision plugin with our scaler and regions: ``Trainer(plugins=Precision("16-mixed", "cpu"))``.
+    """A precision plugin with polycast's scaler and regions: ``Trainer(plugins=Precision("16-mixed", "cpu"))``.
 
     With "16-mixed" and ``gradient_clip_val``, a sync-free optimizer clips by norm inside its step, so ``.grad`` is not
     clipped. Lightning's own plugin cannot clip for optimizers that unscale in their step. ``on_before_optimizer_step``

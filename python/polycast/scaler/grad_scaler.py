@@ -171,7 +171,7 @@ class GradScaler(TorchGradScaler):
         if not self._enabled:
             return super().step(optimizer, *args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled. Pass it by position.")
         state, found_inf = self._prepare(optimizer, "step", args[0] if args else None)
         return self._take_step(optimizer, state, found_inf, args, kwargs)
 

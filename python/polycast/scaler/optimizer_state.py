@@ -115,7 +115,8 @@ def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: b
     for each in () if allow_float16 else gathered:
         for param, grad in zip(each.params, each.lists[0], strict=True):
             if grad.dtype is torch.float16:
-                raise ValueError(f"Attempting to unscale FP16 gradients: {name_of(groups, param)}.grad")
+                remedy = f"{name_of(groups, param)}.grad is torch.float16; keep the parameters in float32"
+                raise ValueError(f"Attempting to unscale FP16 gradients. {remedy}")
     for each in gathered:
         found_inf = torch.zeros_like(zero, device=each.device)
         arguments = {"found_inf": found_inf, "inv_scale": moved(factor, each.device)}

@@ -37,7 +37,8 @@ class SkipAwareLR(LRScheduler):
         self.optimizer, self._scaler, groups = optimizer, scaler, optimizer.param_groups
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * len(groups)
         if len(self.lr_lambdas) != len(groups):
-            raise ValueError(f"Expected {len(groups)} lr_lambdas, but got {len(self.lr_lambdas)}")
+            remedy = "pass one function for each parameter group"
+            raise ValueError(f"Expected {len(groups)} lr_lambdas, but got {len(self.lr_lambdas)}; {remedy}")
         for group in groups:
             group["lr"] = float(group["lr"])  # groups may share a tensor
         self.base_lrs = [float(group.setdefault("initial_lr", group["lr"])) for group in groups]
