@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import polycast
 import pytest
 import torch
 from polycast import syncfree
@@ -146,7 +147,8 @@ def test_an_optimizer_with_parameters_on_two_devices_gets_one_flag(unscales: boo
     optimizer: Any = torch.optim.SGD(params)
     optimizer._step_supports_amp_scaling = True
     optimizer.step = lambda: optimizer.found_inf.item()
-    scaler = started()
+    scaler = polycast.GradScaler()
+    scaler.scale(torch.ones(1, device=real_device))
     if unscales:
         scaler.unscale_(optimizer)
     assert scaler.step(optimizer) == 1

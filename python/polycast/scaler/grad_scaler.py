@@ -273,11 +273,9 @@ class GradScaler(TorchGradScaler):
         super()._lazy_init_scale_growth_tracker(dev)
         self._device = self._device or dev.type
 
-    def _unscale_grads_(
-        self, optimizer: Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
-    ) -> FoundInfs:
+    def _unscale_grads_(self, optimizer: Any, inv_scale: Tensor, found_inf: Any, allow_fp16: bool) -> FoundInfs:  # noqa: ARG002
         (state, _), groups = self._current(optimizer, "unscale_"), optimizer.param_groups
-        return state.agree(groups, multiply(groups, inv_scale, found_inf, allow_fp16))[0]
+        return state.agree(groups, multiply(groups, inv_scale, allow_fp16))[0]
 
     def _check_inf_per_device(self, optimizer: Optimizer) -> FoundInfs:
         """Check the gradients, unless an earlier call in this iteration has checked them."""
@@ -316,7 +314,7 @@ class GradScaler(TorchGradScaler):
             (self.unscale_ if in_place else self._check_inf_per_device)(optimizer)
         elif in_place and state.clip_coef is not None:
             factor = state.clip_coef / scale if is_ready else state.clip_coef
-            multiply(optimizer.param_groups, factor, torch.zeros_like(scale))
+            multiply(optimizer.param_groups, factor)
             of_torch["stage"], state.clip_coef = OptState.UNSCALED, None
         found_infs = of_torch["found_inf_per_device"]
         if not found_infs and not getattr(optimizer, "_step_supports_amp_scaling", False):

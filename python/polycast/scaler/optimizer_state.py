@@ -108,7 +108,7 @@ class OptimizerState:
         return [name_of(param_groups, param) for pairs in checked for param, flag in pairs if flag]
 
 
-def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
+def multiply(groups: list[Group], factor: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
     """Multiply gradients in place, and return their checks. By default, raise for float16, as in PyTorch."""
     checks, operator = [], torch.ops.polycast.unscale_.default
     gathered = gather_gradients(groups, write=True)
@@ -118,7 +118,7 @@ def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: b
                 remedy = f"{name_of(groups, param)}.grad is torch.float16; keep the parameters in float32"
                 raise ValueError(f"Attempting to unscale FP16 gradients. {remedy}")
     for each in gathered:
-        found_inf = torch.zeros_like(zero, device=each.device)
+        found_inf = torch.zeros((), dtype=torch.float32, device=each.device)
         arguments = {"found_inf": found_inf, "inv_scale": moved(factor, each.device)}
         non_finite = each.call(operator, groups, arguments)
         checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite))
