@@ -153,7 +153,6 @@ TOKENS = (torch.tensor([[1, 2]]), torch.tensor([2]), torch.tensor([2]))
 LOWEST = torch.finfo(F16).min
 # These functions have no finding: any infinities are intended, change no result, or are mapped to zero by softmax.
 MEANT: list[Callable[[Tensor], Tensor]] = [
-    lambda x: x,
     lambda x: torch.softmax(x.masked_fill(torch.eye(4, dtype=torch.bool)[:2], -math.inf), -1),
     lambda x: torch.softmax(x + torch.full((4, 4), -math.inf).triu(1)[:2], -1),
     lambda x: nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True)[0],
@@ -168,6 +167,7 @@ MEANT: list[Callable[[Tensor], Tensor]] = [
     lambda x: torch.softmax(x + (torch.full((4,), LOWEST).half() * (x > 0) + LOWEST * (x < 9)).sub(9), -1),
     lambda x: torch.softmax(4 * x + (LOWEST + LOWEST * torch.eye(4)[:2].half()), -1),  # all are masked, some twice
     lambda x: nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], LOW_MASK)[0],
+    lambda x: nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], LOW_MASK - 3.4e38)[0],
     lambda x: torch.softmax(x + LOW_MASK.repeat(1, 2).to(x.dtype), -1),
     lambda x: x * x.detach().to(torch.float8_e4m3fn).to(x.dtype),  # Few ops support float8.
     lambda x: nn.functional.ctc_loss(x[:, None].float().log_softmax(-1), *TOKENS) * torch.ones(2, 4),

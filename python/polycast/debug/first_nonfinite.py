@@ -138,13 +138,13 @@ class NonFinite:
             return self._step.run(needed, is_wide=is_wide, given=given, leaf=leaf)
         return None
 
-    def is_exact(self, index: int) -> bool:
-        """Return whether the result of a call is non-finite in every precision, such as the logarithm of 0."""
-        for leaf in (Tensor.double, Tensor.detach):  # a kernel may reject float64
-            wide = self.again([index], is_wide=True, leaf=leaf)
-            if wide is not None:
-                return not all(map(is_finite, outputs(self._step, wide, [index])))
-        return False
+    def is_exact(self, index: int, leaf: Callable[[Tensor], Tensor] = Tensor.detach) -> bool | None:
+        """Return whether the result of a call is non-finite in float32 as well, such as the logarithm of 0.
+
+        With `Tensor.double` as `leaf`, the call runs in float64. Return None if its kernel rejects the dtype.
+        """
+        wide = self.again([index], is_wide=True, leaf=leaf)
+        return None if wide is None else not all(map(is_finite, outputs(self._step, wide, [index])))
 
     def flow(self, start: int) -> Flow:
         """Return the flow of the non-finite values of a call."""
@@ -196,10 +196,10 @@ class NonFinite:
         here, wide = self.again(indices), self.again(indices, is_wide=True)
         if here is None or wide is None or all(map(is_finite, outputs(self._step, here, [flow.start]))):
             return True
-        # Only infinities get their values in float32: numbers that the lower precision rounded would differ as well.
+        # All calls that read infinities run in float32, and only infinities differ: rounding would be a difference, too.
         mixed = {key: torch.where(one.isfinite(), one, wide[key]) for key, one in here.items() if not is_finite(one)}
-        wide = self.again(flow.borders, is_wide=True, given={**here, **mixed})
-        if wide is None:
+        here, wide = (self.again(flow.borders, is_wide=True, given=one) for one in (here, {**here, **mixed}))
+        if here is None or wide is None:
             return True
         borders = zip(outputs(self._step, here, flow.borders), outputs(self._step, wide, flow.borders), strict=True)
         return any(difference(one, two) > _SAME for one, two in borders)

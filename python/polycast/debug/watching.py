@@ -229,7 +229,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         found: list[tuple[Flow, bool, bool]] = []
         for index, is_nan_given in values.first():
             if index >= first and len(found) < _MOST:
-                flow, is_exact = values.flow(index), not is_nan_given and values.is_exact(index)
+                flow, is_exact = values.flow(index), not is_nan_given and values.is_exact(index) is True
                 if flow.ends or (not is_exact and values.matters(flow)):
                     found.append((flow, is_nan_given, is_exact))
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
@@ -242,6 +242,8 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         for flow, is_nan_given, is_exact in found:
             index = flow.start
             make = partial(find, step, values, index, self._model, self.steps, is_nan_given)
+            # A smaller scale avoids an overflow of float32, which is finite in float64.
+            is_exact = is_exact and values.is_exact(index, Tensor.double) is not False
             if has_scaler and step.phase(index) == BACKWARD and not (is_nan_given or is_exact):
                 self._overflowing = self._overflowing or make
             else:
