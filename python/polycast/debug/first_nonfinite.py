@@ -141,7 +141,7 @@ class NonFinite:
     def is_exact(self, index: int, leaf: Callable[[Tensor], Tensor] = Tensor.detach) -> bool | None:
         """Return whether the result of a call is non-finite in float32 as well, such as the logarithm of 0.
 
-        With `Tensor.double` as `leaf`, the call runs in float64. Return None if its kernel rejects the dtype.
+        With ``Tensor.double`` as ``leaf``, the call runs in float64. Return None if its kernel rejects the dtype.
         """
         wide = self.again([index], is_wide=True, leaf=leaf)
         return None if wide is None else not all(map(is_finite, outputs(self._step, wide, [index])))
@@ -196,7 +196,7 @@ class NonFinite:
         here, wide = self.again(indices), self.again(indices, is_wide=True)
         if here is None or wide is None or all(map(is_finite, outputs(self._step, here, [flow.start]))):
             return True
-        # All calls that read infinities run in float32, and only infinities differ: rounding would be a difference, too.
+        # The calls that read infinities run in float32, so that only the infinities differ, and not the rounding.
         mixed = {key: torch.where(one.isfinite(), one, wide[key]) for key, one in here.items() if not is_finite(one)}
         here, wide = (self.again(flow.borders, is_wide=True, given=one) for one in (here, {**here, **mixed}))
         if here is None or wide is None:
