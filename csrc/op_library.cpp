@@ -4,10 +4,10 @@
 // all of its arguments before it writes. It raises the version of every tensor that it may write. The exception is a
 // skipped step on the CPU, where the kernel knows of the skip. On the CPU an operator is one fused pass over all
 // tensors (two passes for some norms), on XLA one computation. For other devices, Python registers kernels that call
-// PyTorch's. With grad_scale or clip_coef, PyTorch's fused steps may write the divided gradients as well.
+// PyTorch's. With `grad_scale` or `clip_coef`, PyTorch's fused steps may write the divided gradients as well.
 //
 // - found_inf: one float32 element. If it is not zero, a step changes nothing.
-// - grad_scale: one element. A step divides the gradients by it, and norm divides the norm by it.
+// - grad_scale: one element. A step divides the gradients by it, and `norm` divides the norm by it.
 // - clip_coef: one element. A step multiplies the gradients by it.
 // - lr: one element, on the CPU or on the device of the parameters.
 #include <torch/library.h>
@@ -24,17 +24,18 @@ TORCH_LIBRARY(polycast, library) {
       "float weight_decay, float momentum, bool nesterov, bool maximize, Tensor? found_inf=None, "
       "Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 
-  // found_inf is 1 if any tensor has a non-finite element, otherwise 0. non_finite has such a flag for each tensor.
+  // `found_inf` is 1 if any tensor has a non-finite element, otherwise 0. `non_finite` has such a flag for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
   // Returns the norm of all elements together, in float32 (or float64, if any tensor is), and the results of
-  // find_non_finite. Where the sums are in float64, the norm is divided by grad_scale before it is rounded to float32,
-  // because the norm of scaled gradients may overflow float32.
+  // `find_non_finite`. Where the sums are in float64, the norm is divided by `grad_scale` before it is rounded to
+  // float32, because the norm of scaled gradients may overflow float32.
   library.def(
       "norm(Tensor[] tensors, float norm_type, Tensor? grad_scale=None) -> "
       "(Tensor norm, Tensor found_inf, Tensor non_finite)");
-  // Multiplies the gradients by inv_scale. Sets found_inf to 1 if an element was non-finite before the multiplication.
+  // Multiplies the gradients by `inv_scale`. Sets `found_inf` to 1 if an element was non-finite before the
+  // multiplication.
   library.def("unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> Tensor non_finite");
-  // growth_tracker counts the steps since the last growth or backoff.
+  // `growth_tracker` counts the steps since the last growth or backoff.
   library.def(
       "update_scale_(Tensor(a!) scale, Tensor(b!) growth_tracker, Tensor found_inf, float growth_factor, "
       "float backoff_factor, int growth_interval, float min_scale, float max_scale) -> ()");

@@ -1,5 +1,5 @@
-// The boxed counterpart of kernel.h's autocast kernel, for an op that has only stock rules or none in policy.yaml, or
-// that has running statistics.
+// The boxed counterpart of `kernel.h`'s autocast kernel, for an op that has only stock rules or none in `policy.yaml`,
+// or that has running statistics.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>

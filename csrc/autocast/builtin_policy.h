@@ -1,4 +1,4 @@
-// The built-in policy: devices, categories and rules. The files in generated/autocast/ contain its tables.
+// The built-in policy: devices, categories and rules. The files in `generated/autocast/` contain its tables.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ class CppFunction;
 
 namespace polycast::autocast {
 
-// The way in which an op casts its arguments. policy.yaml describes each category except unlisted.
+// The way in which an op casts its arguments. `policy.yaml` describes each category except `unlisted`.
 enum class Category : uint8_t {
   lower_precision_fp,
   fp32,
@@ -21,7 +21,7 @@ enum class Category : uint8_t {
   banned,
   input_dtype,
   stock,
-  unlisted,  // The op has no rule in policy.yaml, or a policy removes the rule.
+  unlisted,  // The op has no rule in `policy.yaml`, or a policy removes the rule.
 };
 
 struct Device {

@@ -2,7 +2,7 @@
 //
 // Only 16- and 32-bit floating-point tensors on the kernel's device are cast. Every other argument is returned
 // unchanged: float64 because PyTorch's autocast never casts it, float8 and float4 because their values need a scale. If
-// `to` is Undefined, nothing is cast.
+// `to` is `Undefined`, nothing is cast.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -57,7 +57,7 @@ decltype(auto) cast(at::ScalarType to, const Argument& argument, c10::DeviceType
   }
 }
 
-// Updates `widest`, the widest dtype of the tensors seen so far. It is Undefined before the first eligible tensor.
+// Updates `widest`, the widest dtype of the tensors seen so far. It is `Undefined` before the first eligible tensor.
 inline void widen(at::ScalarType& widest, const at::Tensor& tensor, c10::DeviceType device) {
   if (is_eligible(tensor, device)) {
     const at::ScalarType type = tensor.scalar_type();

@@ -1,6 +1,6 @@
 // The state that a kernel reads before it casts: the call's rule and device, and the region's dtype.
 //
-// These functions are not in a header, because autocast_mode.h includes every operator.
+// These functions are not in a header, because `autocast_mode.h` includes every operator.
 #include "autocast/kernel.h"
 
 #include <ATen/TracerMode.h>

@@ -1,4 +1,4 @@
-// The autocast kernel of an op in policy.yaml. It casts the arguments by the op's rule and runs the op.
+// The autocast kernel of an op in `policy.yaml`. It casts the arguments by the op's rule and runs the op.
 //
 // The kernel reads its device from the dispatch key, and its rule from the active policies and the built-in rules. One
 // instantiation therefore serves the op on every device, under every policy.
@@ -16,7 +16,8 @@
 
 namespace polycast::autocast {
 
-// The device of policy.yaml that is installed on an autocast key. Of devices with the same key, only one is installed.
+// The device of `policy.yaml` that is installed on an autocast key. Of devices with the same key, only one is
+// installed.
 struct Installed {
   c10::DeviceType device_type;
   DeviceIndex device;
@@ -26,7 +27,8 @@ Installed installed_on(c10::DispatchKey autocast_key);
 void set_installed(c10::DispatchKey autocast_key, DeviceIndex device);
 at::ScalarType lower_precision(c10::DeviceType device_type);
 
-// One call of an op, with its rule. The constructor raises for a banned op, and for a policy's rule in torch.jit.trace.
+// One call of an op, with its rule. The constructor raises for a banned op, and for a policy's rule in
+// `torch.jit.trace`.
 class Call {
  public:
   Call(c10::DispatchKeySet keys, Slot slot) : Call(autocast_key(keys), slot) {}
@@ -36,7 +38,7 @@ class Call {
   const Rule rule;
 
   // An unlisted op runs as if it had no kernel: autocast still applies to the ops that it runs. Any other category,
-  // including input_dtype, covers the whole op: autocast is off for the ops that it runs.
+  // including `input_dtype`, covers the whole op: autocast is off for the ops that it runs.
   bool is_unlisted() const {
     return rule.category == Category::unlisted;
   }
@@ -45,7 +47,7 @@ class Call {
     return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key);
   }
 
-  // Returns the dtype that the arguments are cast to, or Undefined if they are not cast.
+  // Returns the dtype that the arguments are cast to, or `Undefined` if they are not cast.
   template <class... Arguments>
   at::ScalarType type(const Arguments&... arguments) const {
     switch (rule.category) {
@@ -72,7 +74,8 @@ class Call {
   }
 };
 
-// For a rule fp32_append_dtype, Target is the overload of Op with a dtype as one more argument, otherwise Op itself.
+// For a rule `fp32_append_dtype`, `Target` is the overload of `Op` with a dtype as one more argument, otherwise `Op`
+// itself.
 template <class Op, class Target, class Schema = typename Op::schema>
 struct Kernel;
 
@@ -109,7 +112,7 @@ torch::CppFunction kernel(Slot slot) {
   return torch::CppFunction(TORCH_FN((Kernel<Op, Target>::run)));
 }
 
-// Returns the kernel of an op that has only stock rules or none in policy.yaml, or that has running statistics.
+// Returns the kernel of an op that has only stock rules or none in `policy.yaml`, or that has running statistics.
 torch::CppFunction boxed_kernel(const std::string& name);
 
 }  // namespace polycast::autocast

@@ -52,8 +52,8 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   if (any(is_written)) {
     return "writes to an argument; name an op or overload that returns a new tensor";
   }
-  // For example, squeeze and reshape can return views. An op that policy.yaml lists is exempt, because it returns new
-  // tensors in the calls that are cast.
+  // For example, `squeeze` and `reshape` can return views. An op that `policy.yaml` lists is exempt, because it returns
+  // new tensors in the calls that are cast.
   if (!is_listed(schema.name()) &&
       any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
     return "can return a view of its argument, and a cast would break that aliasing; remove the rule";
@@ -107,7 +107,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
     return reason;
   }
   const std::vector<c10::Argument>& arguments = op->schema().arguments();
-  // Only an overload with a built-in rule fp32_append_dtype has a kernel that appends a dtype.
+  // Only an overload with a built-in rule `fp32_append_dtype` has a kernel that appends a dtype.
   const BuiltInRow& row = built_in_row(name);
   const auto appends = [](const BuiltInRule* rule) { return rule && rule->category == Category::fp32_append_dtype; };
   if (category == Category::fp32_append_dtype && std::none_of(row.begin(), row.end(), appends)) {

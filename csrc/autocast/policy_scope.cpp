@@ -33,13 +33,13 @@ Shared& shared() {
   return process_state<Shared>();
 }
 
-// A thread that has an older version replaces its scopes: see follow_version.
+// A thread that has an older version replaces its scopes: see `follow_version`.
 std::atomic<uint64_t> version{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
 // The policy of the process in an earlier scope that a thread enters. It applies instead of `instead_of`, the policy of
-// the process at the time of the entry, and not instead of one that use() sets later.
+// the process at the time of the entry, and not instead of one that `use()` sets later.
 struct EarlierProcess {
   PolicyPointer policy;
   PolicyPointer instead_of;

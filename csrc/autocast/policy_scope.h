@@ -4,9 +4,9 @@
 // Several policies can be active at once, and a call needs the first policy with a rule for its op. A scope is the list
 // of the active policies in order of precedence, with any policy of the process at the end. Scopes are immutable, and
 // equal lists share one scope. Each thread has a stack of frames, one for each region, policy or earlier scope that it
-// is in, and each frame has a scope. A new policy of the process affects all threads: use() increments a version, and a
-// thread that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all rules
-// that apply, and torch.compile guards on this id.
+// is in, and each frame has a scope. A new policy of the process affects all threads: `use()` increments a version, and
+// a thread that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all
+// rules that apply, and `torch.compile` guards on this id.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -53,18 +53,18 @@ struct Region {
   std::optional<bool> cache_enabled;
 };
 
-// The settings of a with statement, which enters a region, a policy, both, or an earlier scope. Threads may share a
+// The settings of a `with` statement, which enters a region, a policy, both, or an earlier scope. Threads may share a
 // guard, and enter the guard repeatedly.
 struct ScopeGuard {
   std::optional<Region> region;
   Layer layer = Layer::region;
   PolicyPointer policy;
-  std::optional<ScopePointer> scope;  // The scope's policy of the process applies until use() sets another one.
+  std::optional<ScopePointer> scope;  // The scope's policy of the process applies until `use()` sets another one.
 };
 
 using GuardPointer = std::shared_ptr<ScopeGuard>;
 
-// Enters a guard in a frame of `owner`, the object of the with statement. Equal regions share a guard.
+// Enters a guard in a frame of `owner`, the object of the `with` statement. Equal regions share a guard.
 void enter(const GuardPointer& guard, const void* owner);
 // Leaves this thread's latest frame of the owner, and all frames within that frame. Does nothing in a thread without a
 // frame of the owner.
@@ -73,7 +73,7 @@ void leave(const void* owner);
 // These functions need no guard. They are for compiled code and for repeated calls, in which regions always nest.
 void enter(const ScopePointer& scope, std::optional<Region> region);
 void leave_latest();
-// Returns the number of this thread's frames. leave_to leaves all frames after the first `depth`.
+// Returns the number of this thread's frames. `leave_to` leaves all frames after the first `depth`.
 size_t depth();
 void leave_to(size_t depth);
 
@@ -83,7 +83,7 @@ ScopePointer share_scope_in_force();
 // Returns the id of this thread's scope. The scope without a policy has an id as well.
 uint64_t id_in_force();
 
-// Stores a scope until the end of the process and returns its id, which compiled code passes to kept(). Returns 0 for
+// Stores a scope until the end of the process and returns its id, which compiled code passes to `kept()`. Returns 0 for
 // the scope without a policy.
 uint64_t keep(const ScopePointer& scope);
 ScopePointer kept(uint64_t id);

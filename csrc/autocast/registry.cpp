@@ -25,7 +25,7 @@ using Place = std::pair<std::string, c10::DispatchKey>;
 struct State {
   std::mutex mutex;
   std::map<std::string, std::vector<torch::Library>> libraries;
-  std::map<Place, torch::Library> added;   // add_kernels registered these kernels.
+  std::map<Place, torch::Library> added;   // `add_kernels` registered these kernels.
   std::atomic<uint64_t> installations{1};  // A policy stores the count at which its kernels were added.
 };
 

@@ -38,7 +38,7 @@ Rule rule_of(Category category) {
 // All rules with their names in policies: the categories, and the dtypes that override the region's.
 const std::vector<std::pair<std::string, Rule>>& named_rules() {
   static const auto* const table = [] {
-    // category_docs() does not have "unlisted".
+    // `category_docs()` does not have "unlisted".
     auto* const made = new std::vector<std::pair<std::string, Rule>>{{"unlisted", {}}};
     for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16, at::kDouble}) {
       made->emplace_back(std::string(c10::getDtypeNames(dtype).first), Rule{Category::lower_precision_fp, dtype});
@@ -52,7 +52,7 @@ const std::vector<std::pair<std::string, Rule>>& named_rules() {
 }
 
 struct BuiltIn {
-  std::vector<Rule> rules;  // The index is index_in_table(slot, device).
+  std::vector<Rule> rules;  // The index is `index_in_table(slot, device)`.
   std::map<std::string, BuiltInRow> rows;
 };
 
@@ -136,7 +136,7 @@ DeviceIndex index_of(const std::string& device) {
 Rule built_in_rule(Slot slot, DeviceIndex device) {
   const std::vector<Rule>& rules = built_in().rules;
   const size_t index = index_in_table(slot, device);
-  return index < rules.size() ? rules[index] : Rule{};  // Ops that policy.yaml does not list have higher slots.
+  return index < rules.size() ? rules[index] : Rule{};  // Ops that `policy.yaml` does not list have higher slots.
 }
 
 const std::map<std::string, BuiltInRow>& built_in_rows() {

@@ -21,8 +21,8 @@ struct FunctionSchema;
 
 namespace polycast::autocast {
 
-// The rule of one overload on one device. `to` is the dtype of lower_precision_fp and fp32; Undefined means the dtype
-// of the region.
+// The rule of one overload on one device. `to` is the dtype of `lower_precision_fp` and `fp32`; `Undefined` means the
+// dtype of the region.
 struct Rule {
   Category category = Category::unlisted;
   at::ScalarType to = at::ScalarType::Undefined;
@@ -32,10 +32,10 @@ struct Rule {
   }
 };
 
-using DeviceIndex = uint8_t;  // An index into devices().
+using DeviceIndex = uint8_t;  // An index into `devices()`.
 
-// Returns the name of a rule in policies: its category, or the dtype that overrides the region's. rule_named returns
-// the rule with a name, and raises ValueError for an unknown name.
+// Returns the name of a rule in policies: its category, or the dtype that overrides the region's. `rule_named` returns
+// the rule with a name, and raises `ValueError` for an unknown name.
 const std::string& name_of(Category category);
 const std::string& name_of(const Rule& rule);
 Rule rule_named(const std::string& name);
@@ -48,34 +48,34 @@ Slot slot_of(const std::string& name);
 const std::string& name_of(Slot slot);
 DeviceIndex index_of(const std::string& device);
 
-// The built-in rules by overload and device. nullptr means that policy.yaml has no rule.
+// The built-in rules by overload and device. nullptr means that `policy.yaml` has no rule.
 using BuiltInRow = std::vector<const BuiltInRule*>;
 const std::map<std::string, BuiltInRow>& built_in_rows();
-// Returns the row of an overload. Without a rule in policy.yaml, each of its elements is nullptr.
+// Returns the row of an overload. Without a rule in `policy.yaml`, each of its elements is nullptr.
 const BuiltInRow& built_in_row(const std::string& name);
 Category built_in_category(const std::string& name, DeviceIndex device);
 
 // Returns the built-in rule of an overload on a device, from a table.
 Rule built_in_rule(Slot slot, DeviceIndex device);
 
-// Returns whether policy.yaml lists an op, such as "aten::pow", on any device.
+// Returns whether `policy.yaml` lists an op, such as "aten::pow", on any device.
 bool is_listed(const std::string& op);
 
 // Splits the dispatcher's name of an overload into the op and the overload name.
 c10::OperatorName operator_name(const std::string& name);
 
 // Returns the dispatcher's names of a key's overloads. The key is an op, an overload ("aten::mm.default" means
-// "aten::mm"), or "*" for all overloads that policy.yaml lists.
+// "aten::mm"), or "*" for all overloads that `policy.yaml` lists.
 std::vector<std::string> overloads_of(const std::string& key);
 
 // Returns why a category cannot cast an overload on a device, and a remedy after "; ". Returns an empty string if the
 // category can cast the overload.
 std::string obstacle(const std::string& name, Category category, DeviceIndex device);
 
-// Returns whether an argument is an optional dtype, which fp32_set_opt_dtype can set.
+// Returns whether an argument is an optional dtype, which `fp32_set_opt_dtype` can set.
 bool is_optional_dtype(const c10::Argument& argument);
 
-// Returns whether an op may write to its running statistics, like batch_norm. Its schema does not state this write.
+// Returns whether an op may write to its running statistics, like `batch_norm`. Its schema does not state this write.
 bool updates_statistics(const c10::FunctionSchema& schema);
 
 // A rule of a policy's row on one device, and the source of the rule in the policy.
@@ -87,9 +87,9 @@ struct RuleSpec {
 // An immutable set of rules that override the built-in ones. Equal policies in Python share one object.
 //
 // A row has a RuleSpec for each device for which it has a rule. The row's key is an overload ("aten::pow.Scalar",
-// "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that policy.yaml lists. The narrowest row with a
-// rule applies. A row does not apply to an overload that the row's rule cannot cast, or whose built-in rule is stock.
-// On a device on which policy.yaml bans an overload, the row "*" does not apply to the overload.
+// "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that `policy.yaml` lists. The narrowest row with
+// a rule applies. A row does not apply to an overload that the row's rule cannot cast, or whose built-in rule is stock.
+// On a device on which `policy.yaml` bans an overload, the row "*" does not apply to the overload.
 class Policy {
  public:
   using Row = std::vector<std::optional<RuleSpec>>;
@@ -108,7 +108,7 @@ class Policy {
   mutable std::atomic<uint64_t> added{0};
 
  private:
-  // The index is index_in_table(slot, device). An overload whose slot is not in the table is resolved at each call.
+  // The index is `index_in_table(slot, device)`. An overload whose slot is not in the table is resolved at each call.
   mutable std::vector<std::atomic<const RuleSpec*>> resolved_;
 };
 

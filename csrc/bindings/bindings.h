@@ -5,7 +5,7 @@
 
 namespace polycast::bindings {
 
-// Returns a Python list of make(item) for each item.
+// Returns a Python list of `make(item)` for each item.
 template <class Items, class Make>
 pybind11::list list_of(const Items& items, const Make& make) {
   pybind11::list result;

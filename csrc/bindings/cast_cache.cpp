@@ -1,4 +1,4 @@
-// Bindings of the cast cache, for polycast/cast_cache.py.
+// Bindings of the cast cache, for `polycast/cast_cache.py`.
 #include "bindings/bindings.h"
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +20,7 @@ namespace {
 
 using cast_cache::kept_casts;
 
-// Python has a tensor's address as Tensor._cdata.
+// Python has a tensor's address as `Tensor._cdata`.
 void forget(uintptr_t address, bool release) {
   kept_casts().forget(reinterpret_cast<const void*>(address), release);
 }

@@ -1,4 +1,4 @@
-// The compiled module, polycast._C. Only polycast/_extension.py imports it.
+// The compiled module, `polycast._C`. Only `polycast/_extension.py` imports it.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -38,7 +38,7 @@ py::object without_warnings(const py::function& call) {
   return call();
 }
 
-// The bindings borrow references from lists, so Python must enable the GIL. pybind11 has mod_gil_used since 3.1.
+// The bindings borrow references from lists, so Python must enable the GIL. pybind11 has `mod_gil_used` since 3.1.
 py::mod_gil_not_used uses_gil() {
 #if PYBIND11_VERSION_HEX >= 0x030100A0
   return py::mod_gil_used();

@@ -120,7 +120,7 @@ GuardPointer scope_guard(const ScopePointer& scope) {
       autocast::ScopeGuard{std::nullopt, autocast::Layer::region, nullptr, scope});
 }
 
-// Returns whether torch.export runs in this thread. PyTorch's function returns true in all other threads as well, but
+// Returns whether `torch.export` runs in this thread. PyTorch's function returns true in all other threads as well, but
 // only the exporting thread has dispatch modes.
 bool is_exporting() {
   static const py::handle question = py::object(py::module_::import("torch.compiler").attr("is_exporting")).release();
@@ -135,15 +135,15 @@ void enter_guard(const GuardPointer& guard, const void* owner) {
   autocast::enter(guard, owner);
 }
 
-// The __enter__ and __exit__ of an object with a guard. Python checks for signals between the instructions of a Python
-// function, and not within these C++ functions. An interrupt therefore occurs either before a region is entered or
-// inside its with statement.
+// The `__enter__` and `__exit__` of an object with a guard. Python checks for signals between the instructions of a
+// Python function, and not within these C++ functions. An interrupt therefore occurs either before a region is entered
+// or inside its `with` statement.
 GuardPointer guard_of(const py::handle& owner) {
   static const py::handle name = PyUnicode_InternFromString("_guard");
   return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<GuardPointer>();
 }
 
-// Reports a region without a policy to the modes of torch.export, like torch.autocast does.
+// Reports a region without a policy to the modes of `torch.export`, like `torch.autocast` does.
 void tell_modes(const GuardPointer& guard, const py::handle& owner, bool entered) {
   if (!guard->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);
@@ -155,7 +155,7 @@ py::object enter_owner(const py::object& owner) {
   enter_guard(guard, owner.ptr());
   try {
     tell_modes(guard, owner, true);
-  } catch (...) {  // An interrupt in the Python code of tell_modes.
+  } catch (...) {  // An interrupt in the Python code of `tell_modes`.
     autocast::leave(owner.ptr());
     throw;
   }

@@ -56,7 +56,7 @@ bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
     return !at::isFloat8Type(tensor.scalar_type()) || is_finite(tensor.to(at::kFloat), flag);
   }
   if (tensor.is_cpu() && !tensor.is_complex()) {
-    // at::aminmax is much slower along the strides of a channels_last tensor than in the order of memory.
+    // `at::aminmax` is much slower along the strides of a `channels_last` tensor than in the order of memory.
     const bool is_dense = tensor.is_non_overlapping_and_dense();
     const auto [least, most] = at::aminmax(is_dense ? tensor.as_strided({tensor.numel()}, {1}) : tensor);
     return std::isfinite(least.item<double>()) && std::isfinite(most.item<double>());

@@ -25,7 +25,7 @@ struct Holding {
   std::vector<std::shared_ptr<ProgramCall>> calls;
   std::set<const void*> weights;
   std::unordered_map<const void*, uint32_t> inference_writes;  // By memory, because inference tensors have no version.
-  // Another thread may still call the function when the recording stops, so std::atomic_load reads the pointer.
+  // Another thread may still call the function when the recording stops, so `std::atomic_load` reads the pointer.
   std::shared_ptr<const OnWrite> on_write;
   std::atomic<bool> is_on{false};
   std::atomic<bool> copies{false};
@@ -62,7 +62,7 @@ void note_node(ProgramCall& call) {
     call.weight = adds->variable.unsafeGetTensorImpl();
   } else if (
       const std::string name = node->name(); name.size() > 8 && name.compare(name.size() - 8, 8, "Backward") == 0) {
-    call.function = name;  // PyTorch's own nodes have names such as MulBackward0.
+    call.function = name;  // PyTorch's own nodes have names such as `MulBackward0`.
   }
 }
 

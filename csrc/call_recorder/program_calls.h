@@ -47,8 +47,8 @@ struct Output {
   bool is_written;       // The output is an argument that the call wrote to.
   bool is_view = false;  // The output shares the memory of an input, and was not written.
   bool is_finite = true;
-  at::Tensor flag;  // The result of is_finite on an accelerator, until any_non_finite reads it.
-  at::Tensor copy;  // Defined if copies were requested, except for views, wrapped tensors and results of aten::empty.
+  at::Tensor flag;  // The result of `is_finite` on an accelerator, until `any_non_finite` reads it.
+  at::Tensor copy;  // Defined if copies were requested, except for views, wrapped tensors and results of `aten::empty`.
   // One of these references reserves the address in the key.
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;
@@ -62,13 +62,13 @@ constexpr uint64_t no_node = UINT64_MAX;
 
 struct ProgramCall {
   c10::OperatorHandle op;
-  int64_t module;  // See set_module.
+  int64_t module;  // See `set_module`.
   bool in_step;    // An optimizer's step made the call.
   int64_t task;    // The number of the backward pass that made the call, or -1.
   // In forward, the call's autograd nodes have this number or higher ones. In backward, this is the number of the node
-  // that made the call, or no_node if the node accumulates a gradient or if all nodes have run.
+  // that made the call. It is `no_node` if the node accumulates a gradient or if all nodes have run.
   uint64_t node;
-  std::string function;  // In backward, the node's name if it is of a torch.autograd.Function.
+  std::string function;  // In backward, the node's name if it is of a `torch.autograd.Function`.
   const void* weight;    // In backward, the weight whose gradient the node accumulates.
   uint64_t first, last;  // The calls within this one that autocast intercepted have numbers in [first, last).
   autocast::ScopePointer scope;
@@ -100,10 +100,10 @@ void set_step(bool is_step);
 // Returns whether any held call from the index `first` on has a non-finite output. Syncs each device at most once.
 bool any_non_finite(size_t first);
 size_t held_count();
-// Returns how many held calls have written to an inference tensor's memory since start_holding.
+// Returns how many held calls have written to an inference tensor's memory since `start_holding`.
 uint32_t inference_writes(const at::Tensor& tensor);
 std::vector<std::shared_ptr<ProgramCall>> held_calls();
-// Drops the held calls, and the recorded calls that take() has not returned.
+// Drops the held calls, and the recorded calls that `take()` has not returned.
 void drop_calls();
 
 // A call of the program while it runs.
@@ -115,7 +115,7 @@ struct Running {
   std::vector<at::Tensor> written;
 };
 
-// The recorder calls these functions. begin_program_call returns nullptr for a call that is not held.
+// The recorder calls these functions. `begin_program_call` returns nullptr for a call that is not held.
 std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, const c10::OperatorHandle& op);
 void end_program_call(Running& running, const at::RecordFunction& function);
 void stop_holding();

@@ -28,7 +28,7 @@ namespace {
 struct State {
   std::mutex mutex;
   std::vector<Call> ended;
-  // Another thread may still call the function when the recording stops, so std::atomic_load reads the pointer.
+  // Another thread may still call the function when the recording stops, so `std::atomic_load` reads the pointer.
   std::shared_ptr<const std::function<std::string()>> source;
   std::string recorder;  // The name of the recording tool, or empty.
   size_t limit = 0;
@@ -91,7 +91,7 @@ struct Frame {
   bool has_recorded = false;   // A call within this one was recorded.
   bool within_kernel = false;  // A device's kernel made the call.
 
-  // Returns whether a device's kernel makes the calls within this one. call.taken is final once the op's kernel runs.
+  // Returns whether a device's kernel makes the calls within this one. `call.taken` is final once the op's kernel runs.
   bool holds_kernel() const {
     return within_kernel || !(call.taken || composite);
   }
@@ -120,7 +120,7 @@ c10::DispatchKeySet autocast_keys_of(const at::RecordFunction& function) {
 
 std::unique_ptr<Frame> intercept(
     const at::RecordFunction& function, const c10::OperatorHandle& op, c10::DispatchKey key) {
-  const bool taken = op.hasKernelForDispatchKey(key);  // follow_rule resets call.taken for an unlisted rule.
+  const bool taken = op.hasKernelForDispatchKey(key);  // `follow_rule` resets `call.taken` for an unlisted rule.
   const bool within_kernel = innermost != nullptr && innermost->holds_kernel();
   if (within_kernel && !taken) {
     return nullptr;

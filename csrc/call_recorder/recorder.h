@@ -26,7 +26,7 @@ struct Cast {
   at::ScalarType given;
   at::ScalarType to;
   int64_t elements;
-  const void* tensor;  // Python has the address as Tensor._cdata.
+  const void* tensor;  // Python has the address as `Tensor._cdata`.
   bool reused;         // The cast cache had the cast, or an earlier argument is the same tensor.
 };
 
@@ -37,7 +37,7 @@ struct Call {
   bool taken;                          // An autocast kernel, polycast's or PyTorch's, applies to the call.
   std::optional<autocast::Rule> rule;  // PyTorch's kernels report none.
   std::string origin;                  // The layer and the source of a policy's rule, otherwise empty.
-  int64_t module;                      // The argument of this thread's latest set_module.
+  int64_t module;                      // The argument of this thread's latest `set_module`.
   bool backward;                       // Autograd's engine makes the call.
   std::vector<at::ScalarType> given;
   std::vector<at::ScalarType> arrived;  // The dtypes of the redispatch. Empty if there is none.
@@ -49,11 +49,11 @@ struct Call {
 // Starts to record the calls of this thread, and of the threads in which PyTorch runs its backward. One recording runs
 // at a time, and any thread may stop it. The error of a second recording contains the `recorder` of the first.
 // `source`, if any, returns the line of a new call. It must not throw: PyTorch swallows the exceptions of a recorder,
-// and the call would be lost. After `limit` calls, no more are recorded until take(), except within a running call.
+// and the call would be lost. After `limit` calls, no more are recorded until `take()`, except within a running call.
 void start(std::string recorder, std::function<std::string()> source, size_t limit);
 void stop();
 
-// Returns the calls that ended since the last take(), in the order in which they began.
+// Returns the calls that ended since the last `take()`, in the order in which they began.
 std::vector<Call> take();
 
 // Sets the number of the module that makes the later calls of this thread. The caller numbers the modules.

@@ -34,7 +34,7 @@ KeptCasts::Found KeptCasts::find(const at::Tensor& tensor, const Kind& kind) {
   }
   const Entry* const entry = cast_cache::find(source->second.entries, tensor, kind);
   if (entry == nullptr) {
-    mark(tensor);  // An assignment to .data replaces or removes the mark.
+    mark(tensor);  // An assignment to `.data` replaces or removes the mark.
     return {TensorSnapshot(tensor), {}};
   }
   return {std::nullopt, entry->cast};

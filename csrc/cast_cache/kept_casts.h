@@ -33,7 +33,7 @@ class KeptCasts {
   };
   Found find(const at::Tensor& tensor, const Kind& kind);
 
-  // Marks a tensor if its casts are kept: see Note [How are assignments to .data noticed?].
+  // Marks a tensor if its casts are kept: see Note [How are assignments to `.data` noticed?].
   void mark_again(const at::Tensor& tensor);
 
   // Stores a cast, if the casts of the tensor are still kept.
@@ -41,7 +41,7 @@ class KeptCasts {
 
   void clear();
 
-  std::mutex mutex;  // process_state locks it during a fork.
+  std::mutex mutex;  // `process_state` locks it during a fork.
 
  private:
   struct Kept {
@@ -50,7 +50,7 @@ class KeptCasts {
   };
 
   std::unordered_map<const void*, Kept> sources_;
-  std::atomic<size_t> size_{0};  // The size of sources_, for readers without the lock.
+  std::atomic<size_t> size_{0};  // The size of `sources_`, for readers without the lock.
 };
 
 }  // namespace polycast::cast_cache

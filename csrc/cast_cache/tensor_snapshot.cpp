@@ -39,9 +39,9 @@ uint64_t mutations_of(const at::Tensor& tensor) {
   return wrapper == nullptr ? 0 : wrapper->mutation_counter();
 }
 
-// Note [How are assignments to .data noticed?]
+// Note [How are assignments to `.data` noticed?]
 // `weight.data += delta` writes through a temporary tensor with a version counter of its own, and then assigns that
-// tensor to weight.data. Afterwards the weight has the same storage and the same version as before.
+// tensor to `weight.data`. Afterwards the weight has the same storage and the same version as before.
 //
 // We therefore attach a mark to a weight whose casts are kept, as its BackendMeta. An assignment to `.data` clones the
 // BackendMeta of the assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
@@ -89,7 +89,7 @@ bool TensorSnapshot::is(const at::Tensor& tensor) const {
 
 bool is_plain(const at::Tensor& tensor) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  // Inside functionalization has_storage() is true for tensors whose storage is null.
+  // Inside functionalization `has_storage()` is true for tensors whose storage is null.
   return (impl->key_set().raw_repr() & ~plain_keys.raw_repr()) == 0 && !impl->has_symbolic_sizes_strides() &&
          impl->has_storage() && impl->unsafe_storage();
 }

@@ -13,7 +13,7 @@ namespace polycast::cast_cache {
 // storage reserve their addresses.
 class TensorSnapshot {
  public:
-  // The tensor must have no obstacle().
+  // The tensor must have no `obstacle()`.
   explicit TensorSnapshot(const at::Tensor& tensor);
 
   // Returns whether this is a snapshot of the tensor, and the tensor is unchanged.
@@ -34,7 +34,7 @@ class TensorSnapshot {
 };
 
 // Marks a tensor without a BackendMeta, so that a snapshot notices every assignment to the tensor's `.data`. This
-// writes the tensor's metadata. See Note [How are assignments to .data noticed?].
+// writes the tensor's metadata. See Note [How are assignments to `.data` noticed?].
 void mark(const at::Tensor& tensor);
 
 // Returns whether a tensor is strided, has a storage and concrete sizes, and is not quantized, conjugated, negated or a

@@ -2,7 +2,7 @@
 //
 // Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization (2014); Ilya Loshchilov, Frank Hutter:
 // Decoupled weight decay regularization (2017); Sashank J. Reddi and others: On the convergence of Adam and beyond
-// (2018) for amsgrad. The operations follow torch.optim, but the constants include the bias corrections.
+// (2018) for `amsgrad`. The operations follow `torch.optim`, but the constants include the bias corrections.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -11,7 +11,7 @@
 
 namespace polycast::optim {
 
-// The arguments of adam_step_ that determine the constants.
+// The arguments of `adam_step_` that determine the constants.
 struct AdamOptions {
   double lr;
   double beta1;
@@ -31,7 +31,7 @@ struct AdamConstants {
   Math one_minus_beta2;
   Math step_size;
   Math eps;
-  bool near_exp_avg;  // The new exp_avg is nearer to the old one than to the gradient.
+  bool near_exp_avg;  // The new `exp_avg` is nearer to the old one than to the gradient.
 };
 
 // Returns 1 - beta^step in double, because cancellation in float32 would make it inexact in the first steps.
@@ -39,12 +39,12 @@ inline double bias_correction(double beta, double step) {
   return -std::expm1(step * std::log(beta));
 }
 
-// Returns the constants, including both bias corrections. `step` counts this step. step_size and eps are multiplied
+// Returns the constants, including both bias corrections. `step` counts this step. `step_size` and `eps` are multiplied
 // by the square root of the second correction, so that no element is divided by this root.
 template <class Math>
 AdamConstants<Math> adam_constants(const AdamOptions& options, double step) {
   const double correction = std::sqrt(bias_correction(options.beta2, step));
-  // Like torch.lerp, the running average starts from the nearer end, so that it is exact if beta1 is 0 or 1.
+  // Like `torch.lerp`, the running average starts from the nearer end, so that it is exact if `beta1` is 0 or 1.
   const bool near_exp_avg = options.beta1 > 0.5;
   return {
       static_cast<Math>(options.weight_decay),

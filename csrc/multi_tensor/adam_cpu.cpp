@@ -1,4 +1,4 @@
-// The operator adam_step_ on the CPU: one pass over all elements.
+// The operator `adam_step_` on the CPU: one pass over all elements.
 #include <torch/library.h>
 
 #include <iterator>
@@ -10,7 +10,7 @@ namespace polycast::optim {
 
 namespace {
 
-// The streams are param, grad, exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq.
+// The streams are `param`, `grad`, `exp_avg`, `exp_avg_sq` and, for `amsgrad`, `max_exp_avg_sq`.
 template <class Math, bool amsgrad, bool decays_grad>
 struct AdamAlgorithm {
   static constexpr size_t streams = amsgrad ? 5 : 4;

@@ -30,7 +30,7 @@ inline double grad_factor(const StepScalars& scalars, bool maximize) {
   return (maximize ? -1.0 : 1.0) / value_or(scalars.grad_scale, 1) * value_or(scalars.clip_coef, 1);
 }
 
-// Calls `use` with a std::true_type or a std::false_type for each flag: an algorithm is compiled for each combination.
+// Calls `use` with a `std::true_type` or `std::false_type` for each flag: one algorithm is compiled per combination.
 template <class Use, class... Flags>
 void dispatch_bools(const Use& use, Flags... flags) {
   if constexpr (sizeof...(flags) == 0) {
@@ -45,8 +45,8 @@ void dispatch_bools(const Use& use, Flags... flags) {
   }
 }
 
-// Checks all arguments. Unless the step is skipped, calls run(items) with the items of the first lists, one list for
-// each stream of the algorithm. found_inf is on the CPU, so a skipped step raises no version.
+// Checks all arguments. Unless the step is skipped, calls `run(items)` with the items of the first lists, one list for
+// each stream of the algorithm. `found_inf` is on the CPU, so a skipped step raises no version.
 template <class Algorithm, class Run>
 void fused_step(const char* op, std::vector<at::TensorList> lists, const StepScalars& scalars, const Run& run) {
   const multi_tensor::Call call{

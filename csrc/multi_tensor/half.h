@@ -1,5 +1,5 @@
 // Conversions of blocks between float16 and float32, by instructions of the CPU if PyTorch uses AVX2 or AVX-512. In
-// code that must run on any CPU, c10::Half converts with integer arithmetic instead, at half the speed.
+// code that must run on any CPU, `c10::Half` converts with integer arithmetic instead, at half the speed.
 #pragma once
 
 #include <c10/util/Half.h>

@@ -12,7 +12,7 @@ namespace polycast::multi_tensor {
 
 enum class InstructionSet { base, avx2, avx512 };
 
-// Returns the instruction set that PyTorch uses: the best set of the CPU, or the set in ATEN_CPU_CAPABILITY.
+// Returns the instruction set that PyTorch uses: the best set of the CPU, or the set in `ATEN_CPU_CAPABILITY`.
 inline InstructionSet instruction_set() {
   static const InstructionSet chosen = [] {
     const std::string name = at::get_cpu_capability();

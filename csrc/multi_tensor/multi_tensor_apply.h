@@ -3,7 +3,7 @@
 //
 // If a tensor has the dtype of the arithmetic, the algorithm works on its blocks in place. A block of another dtype is
 // converted into a buffer that fits into the L1 cache, and back if the algorithm writes it. Each algorithm is therefore
-// compiled only for float and double, and supports every dtype of is_real for parameters, gradients and state.
+// compiled only for float and double, and supports every dtype of `is_real` for parameters, gradients and state.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -65,7 +65,7 @@ template <class Type, class Math>
   }
 }
 
-// Calls visit with a value of the C++ type of a tensor's dtype.
+// Calls `visit` with a value of the C++ type of a tensor's dtype.
 template <class Visit>
 [[gnu::always_inline]] inline decltype(auto) with_type(at::ScalarType type, const Visit& visit) {
   switch (type) {
@@ -148,7 +148,7 @@ struct ApplyRange {
   }
 };
 
-// Runs algorithm(array of n streams of Math, number of elements, item) for each block of all items.
+// Runs `algorithm(array of n streams of Math, number of elements, item)` for each block of all items.
 template <class Math, class Algorithm, size_t n>
 void multi_tensor_apply(const Algorithm& algorithm, const std::vector<Item<n>>& items) {
   std::vector<int64_t> ends;

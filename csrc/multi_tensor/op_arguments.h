@@ -25,7 +25,7 @@ struct ListArgument {
 // An argument that is a one-element tensor.
 struct ScalarArgument {
   const char* name;
-  at::ScalarType type = at::kFloat;  // Undefined means any floating-point dtype.
+  at::ScalarType type = at::kFloat;  // `Undefined` means any floating-point dtype.
   bool on_cpu = false;               // The tensor may also be on the CPU.
 };
 

@@ -1,4 +1,4 @@
-// The operators of a scaler on the CPU, except for norm: find_non_finite, unscale_ and update_scale_.
+// The operators of a scaler on the CPU, except for `norm`: `find_non_finite`, `unscale_` and `update_scale_`.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
@@ -28,7 +28,7 @@ struct Find {
   }
 };
 
-// An algorithm that checks gradients and then multiplies them by inv_scale.
+// An algorithm that checks gradients and then multiplies them by `inv_scale`.
 struct Unscale {
   static constexpr std::array<bool, 1> written{true};
 

@@ -1,7 +1,7 @@
-// One element of an SGD step, in float or double. The operations are in the order of torch.optim.
+// One element of an SGD step, in float or double. The operations are in the order of `torch.optim`.
 //
 // Ilya Sutskever and others: On the importance of initialization and momentum in deep learning (2013), in the form that
-// torch.optim.SGD documents, without dampening. A momentum buffer starts at zero.
+// `torch.optim.SGD` documents, without dampening. A momentum buffer starts at zero.
 #pragma once
 
 #include <c10/macros/Macros.h>

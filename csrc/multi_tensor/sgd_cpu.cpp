@@ -1,4 +1,4 @@
-// The operator sgd_step_ on the CPU: one pass over all elements.
+// The operator `sgd_step_` on the CPU: one pass over all elements.
 #include <torch/library.h>
 
 #include "multi_tensor/fused_step.h"
@@ -8,7 +8,7 @@ namespace polycast::optim {
 
 namespace {
 
-// The streams are param, grad and, with momentum, momentum_buffer.
+// The streams are `param`, `grad` and, with momentum, `momentum_buffer`.
 template <class Math, bool momentum, bool nesterov, bool decays_grad>
 struct SgdAlgorithm {
   static constexpr size_t streams = momentum ? 3 : 2;

@@ -1,4 +1,4 @@
-// Lists of tensors for multi_tensor_apply: pointers to elements that have the same order in memory in each list.
+// Lists of tensors for `multi_tensor_apply`: pointers to elements that have the same order in memory in each list.
 #pragma once
 
 #include <ATen/core/Tensor.h>
