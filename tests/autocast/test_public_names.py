@@ -91,6 +91,7 @@ def test_composites_run_the_ops_that_the_policy_lists() -> None:
     assert {name: ops - listed[name] for name, ops in found.items()} == policy
 
 
+@pytest.mark.filterwarnings("ignore:PyTorch was compiled without cuDNN")  # a build for the CPU warns on cuda
 @pytest.mark.parametrize("device", [device for device in FIRST_ON_KEY if device in REACHED])
 def test_a_rule_by_a_public_name_applies_to_each_call_of_the_name(device: str) -> None:
     """On cuda, a CUDA build of PyTorch runs the RNNs of cuDNN, whose op cannot have a rule."""
