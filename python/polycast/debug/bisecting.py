@@ -113,10 +113,10 @@ def bisect(
 
     def record(candidate: Candidate) -> list[Call]:
         """Return the recorded calls of a run."""
-        observer = Observer("polycast.debug.bisect", model)
-        with followed(candidate, model), observer, suppress(Exception):
-            check()
-        return observer.take_calls()
+        with followed(candidate, model), Observer("polycast.debug.bisect", model) as observer:
+            with suppress(Exception):
+                check()
+            return observer.take_calls()
 
     return Search(run, good, bad, repeat, progress, model, record).run()
 

@@ -46,13 +46,11 @@ class Observer:
         """Whether no call was dropped because of the limit."""
         self._recording = tool, _LIBRARIES if lines else None, limit + 1  # one more call shows that calls were dropped
         self._limit = limit
-        self._last: list[Call] | None = None
 
     def __enter__(self) -> "Observer":
         with contextlib.ExitStack() as stack:
             start_recording(*self._recording)
             stack.callback(stop_recording)
-            stack.callback(self._stop)
             stack.enter_context(self.modules)
             self._stack = stack.pop_all()
         return self
@@ -61,16 +59,7 @@ class Observer:
         self._stack.close()
 
     def take_calls(self) -> list[Call]:
-        """Return the calls with a floating-point tensor since the previous ``take_calls``, in order.
-
-        After the recording has ended, the result is the same each time.
-        """
-        return self._take() if self._last is None else self._last
-
-    def _stop(self) -> None:
-        self._last = self._take()
-
-    def _take(self) -> list[Call]:
+        """Return the calls with a floating-point tensor since the previous ``take_calls``, in order."""
         taken = take_calls()
         self.is_complete = len(taken) <= self._limit
         taken = taken[: self._limit]

@@ -86,8 +86,10 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._observer.__exit__()
-        self._calls = tuple(self._observer.take_calls())
+        try:
+            self._calls = tuple(self._observer.take_calls())
+        finally:
+            self._observer.__exit__()
 
     @property
     def calls(self) -> tuple[Call, ...]:
