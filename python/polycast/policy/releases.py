@@ -80,7 +80,7 @@ def find(name: str) -> Release | None:
             return releases()[known]
     if Path(name[:255]).is_file():
         return None
-    raise ValueError(f"unknown release '{name}'; {did_you_mean(name, releases())}")
+    raise ValueError(f"release: expected a recorded PyTorch release, got '{name}'; {did_you_mean(name, releases())}")
 
 
 def rows_of(release: Release) -> Rows:
