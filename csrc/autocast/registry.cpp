@@ -55,7 +55,7 @@ bool has_statistics(const std::string& name) {
 }
 
 // Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel. Only the
-// boxed kernel keeps the update of running statistics.
+// boxed kernel preserves the update of running statistics.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* const rule : built_in_row(name)) {
     if (rule && has_kernel(*rule) && !has_statistics(name)) {
@@ -183,7 +183,7 @@ void add_kernels(const Policy& policy) {
       }
     }
   }
-  if (is_complete) {  // Otherwise a library is not imported yet.
+  if (is_complete) {  // Otherwise a library of a row is not imported yet.
     policy.added = state().installations.load();
   }
 }

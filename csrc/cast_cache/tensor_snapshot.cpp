@@ -43,10 +43,10 @@ uint64_t mutations_of(const at::Tensor& tensor) {
 // `weight.data += delta` writes through a temporary tensor with a version counter of its own, and then assigns that
 // tensor to `weight.data`. Afterwards the weight has the same storage and the same version as before.
 //
-// We therefore attach a mark to a weight whose casts are kept, as its BackendMeta. An assignment to `.data` clones the
-// BackendMeta of the assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
+// We therefore attach a mark to a weight with kept casts, as its `BackendMeta`. An assignment to `.data` clones the
+// `BackendMeta` of the assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
 //
-// A tensor that already has a BackendMeta, from its backend, is not marked. The assignment of a tensor without a mark,
+// A tensor that already has a `BackendMeta`, from its backend, is not marked. Assignment of a tensor without a mark,
 // such as `weight.data = torch.ones(2, 2)`, removes the weight's mark. The cache therefore marks the weight again
 // before each new cast.
 struct DataAssignmentMark final : c10::BackendMeta {
