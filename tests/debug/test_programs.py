@@ -75,8 +75,8 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-# These programs run on XLA. XLA takes seconds to compile each program, and `torch_xla` does not run some of the others
-# under a dispatch mode.
+# These programs run on XLA. XLA takes seconds to compile each program, and `torch_xla` does not run some other
+# programs under a dispatch mode.
 ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
