@@ -20,7 +20,7 @@ uint32_t version_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-// Returns the functionalization wrapper of a tensor, or null if there is none.
+// Returns the functionalization wrapper of a tensor, or `nullptr` if there is none.
 const at::FunctionalTensorWrapper* wrapper_of(const at::Tensor& tensor) {
   return tensor.key_set().has(c10::DispatchKey::Functionalize)
              ? at::functionalization::impl::unsafeGetFunctionalWrapper(tensor)
@@ -89,7 +89,7 @@ bool TensorSnapshot::is(const at::Tensor& tensor) const {
 
 bool is_plain(const at::Tensor& tensor) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  // Inside functionalization `has_storage()` is true for tensors whose storage is null.
+  // Inside functionalization `has_storage()` is true for tensors whose storage is `nullptr`.
   return (impl->key_set().raw_repr() & ~plain_keys.raw_repr()) == 0 && !impl->has_symbolic_sizes_strides() &&
          impl->has_storage() && impl->unsafe_storage();
 }

@@ -41,7 +41,7 @@ void mark(const at::Tensor& tensor);
 // subclass. Of the wrappers, only functionalization's is plain.
 bool is_plain(const at::Tensor& tensor);
 
-// Returns why no cast of a tensor is reused, or null. The text continues a sentence whose subject is the tensor.
+// Returns why no cast of a tensor is reused, or `nullptr`. The text continues a sentence whose subject is the tensor.
 const char* obstacle(const at::Tensor& tensor);
 
 }  // namespace polycast::cast_cache

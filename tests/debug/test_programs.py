@@ -82,7 +82,7 @@ ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing"
 
 def result(device: str, name: str, around: Callable[[nn.Module], AbstractContextManager[Any]]) -> Any:
     seed(device)
-    torch._dynamo.reset()  # Since torch 2.11, `torch.cond` raises after a run under a dispatch mode.
+    torch._dynamo.reset()  # Since PyTorch 2.11, `torch.cond` raises after a run under a dispatch mode.
     with torch.device(device):
         model = make()
         with around(model), polycast.autocast(device):

@@ -146,7 +146,7 @@ def new_state(optimizer: Any, on_free: Callable[[Any], Any], process_group: Any,
 def _reference_to(optimizer: Any, on_free: Callable[[Any], Any]) -> Callable[[], Any]:
     try:
         return weakref.ref(optimizer, on_free)
-    except TypeError:  # The class has __slots__. While it is referenced, no other object has its id.
+    except TypeError:  # The class has `__slots__`. While it is referenced, no other object has its id.
         return lambda: optimizer
 
 
