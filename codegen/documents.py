@@ -68,7 +68,7 @@ def read_ops(reader: Reader, names: list[Text], ops: Collection[str]) -> tuple[s
     """Return the names of the ops. If some of them are not among the known `ops`, report these and return ()."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
-        reader.report(text, f"unknown op '{text.value}'", did_you_mean(text.value, ops))
+        reader.report(text, f"op: expected a known name, got '{text.value}'", did_you_mean(text.value, ops))
     return () if unknown else tuple(text.value for text in names)
 
 

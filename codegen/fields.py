@@ -39,7 +39,7 @@ class Reader:
         names = list(known)
         value = self.text(node, what)
         if node is not None and value is not None and value not in names:
-            self.report(node, f"unknown {what} '{value}'", did_you_mean(value, names))
+            self.report(node, f"{what}: expected a known name, got '{value}'", did_you_mean(value, names))
             return None
         return value
 
@@ -87,7 +87,7 @@ class Reader:
             remedy = did_you_mean(key.value, known)
             if not _IDENTIFIER.fullmatch(key.value):  # for example, in {note: Yes, we do.}
                 remedy = "if it continues the string before the comma, put the whole string in quotes"
-            self.report(key, f"unknown key '{key.value}' of {what}", remedy)
+            self.report(key, f"{what}: expected a known key, got '{key.value}'", remedy)
         missing = [name for name in required if name not in found]
         for name in missing if not unknown else ():  # an unknown key is probably a misspelled required one
             self.report(node, f"{what} has no '{name}'", "add it")

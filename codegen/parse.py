@@ -163,7 +163,7 @@ class _PolicyParser(DeviceReader):
         return Overload(name.value, torch, dtype_overload, note)
 
     def check_overload(self, op: str, overload: Overload, place: Text) -> bool:
-        """Report an overload that the installed PyTorch lacks or that cannot be cast. Return whether it is valid."""
+        """Return whether an overload is valid. Report one that PyTorch lacks or that cannot be cast."""
         if self.schemas.release not in overload.torch:
             names = {"op": op, "overload": overload.name}
             return all(self.identifier(renamed(place, name), what) for what, name in names.items())

@@ -108,7 +108,7 @@ def load(path: Path, name: str) -> Node:
 def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
     """Yield a problem for each key that is a duplicate or not a string. Raise a PolicyError for too many levels."""
     if depth > _DEPTH and not isinstance(node, Text):  # for example, an alias that contains itself
-        raise PolicyError([Problem(location(node), f"nested deeper than {_DEPTH} levels", "flatten it")])
+        raise PolicyError([Problem(location(node), f"expected at most {_DEPTH} levels, got more", "flatten it")])
     for item in node.value if isinstance(node, Sequence) else ():
         yield from _check(item, depth + 1)
     seen: set[str] = set()
@@ -116,7 +116,7 @@ def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
         if not isinstance(key, Text):
             yield Problem(location(key), "expected a name as the key, got a list or a mapping", "write a name")
         elif key.value in seen:
-            yield Problem(location(key), f"duplicate key '{key.value}'", "remove one of them")
+            yield Problem(location(key), f"expected different keys, got '{key.value}' twice", "remove one of them")
         else:
             seen.add(key.value)
             yield from _check(value, depth + 1)

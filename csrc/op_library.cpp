@@ -6,10 +6,10 @@
 // tensors (two passes for some norms), on XLA one computation. For other devices, Python registers kernels that call
 // PyTorch's. With `grad_scale` or `clip_coef`, PyTorch's fused steps may write the divided gradients as well.
 //
-// - found_inf: one float32 element. If it is not zero, a step changes nothing.
-// - grad_scale: one element. A step divides the gradients by it, and `norm` divides the norm by it.
-// - clip_coef: one element. A step multiplies the gradients by it.
-// - lr: one element, on the CPU or on the device of the parameters.
+// - `found_inf`: one float32 element. If it is not zero, a step changes nothing.
+// - `grad_scale`: one element. A step divides the gradients by it, and `norm` divides the norm by it.
+// - `clip_coef`: one element. A step multiplies the gradients by it.
+// - `lr`: one element, on the CPU or on the device of the parameters.
 #include <torch/library.h>
 
 TORCH_LIBRARY(polycast, library) {

@@ -5,7 +5,7 @@
 
 namespace polycast {
 
-// Returns the only object of the type State. It is never destroyed, because other threads can outlive static objects. A
+// Returns the only object of type `State`. It is never destroyed, because other threads can outlive static objects. A
 // forked child inherits the state of the object's mutex, so the forking thread locks the mutex during the fork.
 template <class State>
 State& process_state() {

@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with ``real_device``, ``kernels`` or ``operators`` for each chosen device type, by default all here.
+    """Run a test with ``real_device``, ``kernels`` or ``operators`` for each chosen device type (default: all).
 
     ``kernels`` and ``operators`` have several paths on the CPU. ``real_case`` has each of the device's ``CASES``.
     """

@@ -59,7 +59,7 @@ struct Thread {
 };
 
 thread_local Thread thread;
-// The state that each call of an op reads. Thread, which needs initialization at run time, would be slower to read.
+// The state that each call of an op reads. `Thread`, which needs initialization at run time, would be slower to read.
 struct InForce {
   const PolicyScope* scope;
   uint64_t version;
@@ -110,7 +110,7 @@ PolicyPointer process_of(const ScopePointer& scope) {
   return has_one ? scope->parts.back().policy : nullptr;
 }
 
-// Returns `scope` with `policy` as its policy of the process, or without one for nullptr. The caller holds the lock.
+// Returns `scope` with `policy` as its policy of the process, or without one for `nullptr`. The caller holds the lock.
 ScopePointer with_process(const ScopePointer& scope, const PolicyPointer& policy) {
   Parts parts = scope ? scope->parts : Parts{};
   if (!parts.empty() && parts.back().layer == Layer::process) {
@@ -154,8 +154,8 @@ void push(const void* owner, ScopePointer scope, bool is_earlier, const std::opt
   in_force.scope = innermost().get();
 }
 
-// Clears PyTorch's cache without the GIL, like PyTorch. Another thread that clears the cache may need the GIL to free a
-// tensor, while this thread waits for the lock of the cache.
+// Clears PyTorch's cache without the GIL, as PyTorch does. Another thread that clears the cache may need the GIL to
+// free a tensor, while this thread waits for the lock of the cache.
 void clear_cache() {
   PyThreadState* const held = PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
   at::autocast::clear_cache();
@@ -188,7 +188,7 @@ PolicyScope::PolicyScope(std::vector<Part> parts) : id(next_id++), parts(std::mo
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy) {
   const auto is_same = [&](const PolicyScope::Part& part) { return part.layer == layer && part.policy == policy; };
   Parts parts = outer ? outer->parts : Parts{};
-  // A policy that is repeated in its layer needs only the new occurrence.
+  // If the layer already has the policy, only the new occurrence remains.
   parts.erase(std::remove_if(parts.begin(), parts.end(), is_same), parts.end());
   const auto place =
       std::find_if(parts.begin(), parts.end(), [&](const PolicyScope::Part& part) { return part.layer >= layer; });

@@ -40,7 +40,7 @@ class PolicyScope {
   const std::vector<Part> parts;
 };
 
-using ScopePointer = std::shared_ptr<PolicyScope>;  // nullptr is the scope without a policy.
+using ScopePointer = std::shared_ptr<PolicyScope>;  // `nullptr` is the scope without a policy.
 
 // Returns the scope after a policy is entered within the scope `outer`. The policy overrides the others of its layer.
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy);
@@ -77,25 +77,24 @@ void leave_latest();
 size_t depth();
 void leave_to(size_t depth);
 
-// Returns the scope of this thread. The pointer is valid until the thread enters or leaves a scope or calls this again.
+// Returns this thread's scope. The pointer is valid until the thread enters or leaves a scope, or calls this function.
 const PolicyScope* scope_in_force();
 ScopePointer share_scope_in_force();
 // Returns the id of this thread's scope. The scope without a policy has an id as well.
 uint64_t id_in_force();
 
-// Stores a scope until the end of the process and returns its id, which compiled code passes to `kept()`. Returns 0 for
-// the scope without a policy.
+// Stores a scope for the process and returns its id, or 0 without a policy. Compiled code passes the id to `kept()`.
 uint64_t keep(const ScopePointer& scope);
 ScopePointer kept(uint64_t id);
 
 // Gives all scopes new ids after a change of the kernels, so that earlier compiled code does not run again.
 void renew_ids();
 
-// Sets the policy of the process. nullptr removes it.
+// Sets the policy of the process. `nullptr` removes it.
 void use(PolicyPointer policy);
 PolicyPointer used();
 
-// The rule of a call in this thread, and its source. `spec` is nullptr for a built-in rule. Otherwise the pointer is
+// The rule of a call in this thread, and its source. `spec` is `nullptr` for a built-in rule. Otherwise the pointer is
 // valid as long as the active scope.
 struct Found {
   Rule rule;
@@ -113,7 +112,7 @@ struct RuleObserver {
   bool (*has_begun)(Slot slot);
 };
 
-// Sets the observer, which must exist until the end of the process. nullptr removes the current observer.
+// Sets the observer, which must exist until the end of the process. `nullptr` removes the current observer.
 void set_rule_observer(const RuleObserver* observer);
 // Returns whether there is an observer that does not know of a running call of the overload.
 bool is_unobserved(Slot slot);

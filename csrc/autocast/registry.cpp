@@ -50,7 +50,7 @@ bool has_kernel_on(const char* dispatch_key, const BuiltInRow& row) {
 }
 
 // Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel. Only the
-// boxed kernel keeps the update of running statistics.
+// boxed kernel preserves the update of running statistics.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* const rule : built_in_row(name)) {
     if (rule && has_kernel(*rule) && !updates_statistics(operator_name(name))) {
@@ -179,7 +179,7 @@ void add_kernels(const Policy& policy) {
       }
     }
   }
-  if (is_complete) {  // Otherwise a library is not imported yet.
+  if (is_complete) {  // Otherwise a library of a row is not imported yet.
     policy.added = state().installations.load();
   }
 }

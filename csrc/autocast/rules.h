@@ -48,10 +48,10 @@ Slot slot_of(const std::string& name);
 const std::string& name_of(Slot slot);
 DeviceIndex index_of(const std::string& device);
 
-// The built-in rules by overload and device. nullptr means that `policy.yaml` has no rule.
+// The built-in rules by overload and device. `nullptr` means that `policy.yaml` has no rule.
 using BuiltInRow = std::vector<const BuiltInRule*>;
 const std::map<std::string, BuiltInRow>& built_in_rows();
-// Returns the row of an overload. Without a rule in `policy.yaml`, each of its elements is nullptr.
+// Returns the row of an overload. Without a rule in `policy.yaml`, each of its elements is `nullptr`.
 const BuiltInRow& built_in_row(const std::string& name);
 Category built_in_category(const std::string& name, DeviceIndex device);
 
@@ -75,7 +75,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
 // Returns whether an argument is an optional dtype, which `fp32_set_opt_dtype` can set.
 bool is_optional_dtype(const c10::Argument& argument);
 
-// Returns whether an op may write to its running statistics, like `batch_norm`. Its schema does not state this write.
+// Returns whether an op may write to its running statistics, as `batch_norm` does. Its schema omits the write.
 bool updates_statistics(const c10::OperatorName& name);
 
 // A rule of a policy's row on one device, and the source of the rule in the policy.
@@ -86,7 +86,7 @@ struct RuleSpec {
 
 // An immutable set of rules that override the built-in ones. Equal policies in Python share one object.
 //
-// A row has a RuleSpec for each device for which it has a rule. The row's key is an overload ("aten::pow.Scalar",
+// A row has a `RuleSpec` for each device for which it has a rule. The row's key is an overload ("aten::pow.Scalar",
 // "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that `policy.yaml` lists. The narrowest row with
 // a rule applies. A row does not apply to an overload that the row's rule cannot cast, or whose built-in rule is stock.
 // On a device on which `policy.yaml` bans an overload, the row "*" does not apply to the overload.
@@ -99,9 +99,9 @@ class Policy {
 
   const Rows rows;
 
-  // Returns the rule of an overload on a device, or nullptr. The first call resolves the rule.
+  // Returns the rule of an overload on a device, or `nullptr`. The first call resolves the rule.
   const RuleSpec* find(Slot slot, DeviceIndex device) const;
-  // Returns the row that has this rule, by the name of the overload, or nullptr.
+  // Returns the row that has this rule, by the name of the overload, or `nullptr`.
   const Rows::value_type* find_row(const std::string& name, DeviceIndex device) const;
 
   // The registry's count of installations when the policy's kernels were last added.
@@ -114,7 +114,7 @@ class Policy {
 
 using PolicyPointer = std::shared_ptr<Policy>;  // pybind11 does not support pointers to const.
 
-// Returns the policy with this key, or nullptr if there is none. Python derives a policy's key from its rows.
+// Returns the policy with this key, or `nullptr` if there is none. Python derives a policy's key from its rows.
 PolicyPointer find_policy(const std::string& key);
 PolicyPointer make_policy(const std::string& key, Policy::Rows rows);
 std::vector<PolicyPointer> live_policies();

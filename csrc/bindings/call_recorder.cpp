@@ -80,7 +80,7 @@ void start_recording(std::string recorder, std::optional<std::vector<std::string
   call_recorder::start(std::move(recorder), std::move(source), limit);
 }
 
-// Starts to hold calls. PyTorch swallows the exceptions of a recorder. Therefore errors of `on_write` are printed, and
+// Starts to store calls. PyTorch swallows the exceptions of a recorder. Therefore errors of `on_write` are printed, and
 // an interrupt is raised again later.
 void start_holding(const std::vector<at::Tensor>& weights, const py::function& on_write, bool copies) {
   const auto free_with_gil = [](py::function* function) {

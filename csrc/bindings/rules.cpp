@@ -63,7 +63,7 @@ PolicyPointer kernel_policy(const std::string& key, const GivenRows& rows) {
   return known ? known : autocast::make_policy(key, rows_of(rows));
 }
 
-// Returns, for each device, the key of the row whose rule applies to an overload, or nullopt.
+// Returns, for each device, the key of the row whose rule applies to an overload, or `nullopt`.
 std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& policy, const std::string& overload) {
   std::vector<std::optional<std::string>> keys(autocast::devices().size());
   for (size_t device = 0; device < keys.size(); ++device) {
@@ -74,7 +74,7 @@ std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& po
   return keys;
 }
 
-// Returns, for each device, why the row's rule can cast no overload of the key. A rule that can cast one gets "".
+// Returns, for each device, why the row's rule can cast no overload of the key, or "" if the rule can cast one.
 std::vector<std::string> obstacles(const std::string& key, const std::vector<std::optional<std::string>>& row) {
   const std::vector<std::string> names = autocast::overloads_of(key);
   std::vector<std::string> reasons(row.size());
@@ -143,7 +143,7 @@ GuardPointer guard_of(const py::handle& owner) {
   return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<GuardPointer>();
 }
 
-// Reports a region without a policy to the modes of `torch.export`, like `torch.autocast` does.
+// Reports a region without a policy to the modes of `torch.export`, as `torch.autocast` does.
 void tell_modes(const GuardPointer& guard, const py::handle& owner, bool entered) {
   if (!guard->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);
@@ -155,7 +155,7 @@ py::object enter_owner(const py::object& owner) {
   enter_guard(guard, owner.ptr());
   try {
     tell_modes(guard, owner, true);
-  } catch (...) {  // An interrupt in the Python code of `tell_modes`.
+  } catch (...) {  // The Python code of `tell_modes` was interrupted.
     autocast::leave(owner.ptr());
     throw;
   }

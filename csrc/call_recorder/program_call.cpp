@@ -1,4 +1,4 @@
-// A held call: its tensors, and the code that repeats the call.
+// A stored call of the program: its tensors, and the code that repeats the call.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/record_function.h>
@@ -45,7 +45,7 @@ bool is_lower_dtype(const c10::IValue& value, const c10::Argument& argument) {
 }  // namespace
 
 bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
-  if (tensor.layout() == at::kSparse) {  // for example, the gradient of an embedding
+  if (tensor.layout() == at::kSparse) {  // Gradients of embeddings can be sparse.
     return is_finite(tensor._values(), flag);
   }
   if (!(tensor.is_floating_point() || tensor.is_complex()) || tensor.is_meta() || tensor.numel() == 0 ||

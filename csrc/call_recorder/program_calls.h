@@ -79,7 +79,7 @@ struct ProgramCall {
 
   // Returns whether an argument is a non-finite number, with which the program requests a non-finite result.
   bool has_non_finite_number() const;
-  // Returns the argument with which a scaler skips an optimizer's step, or nullopt.
+  // Returns the argument with which a scaler skips an optimizer's step, or `nullopt`.
   std::optional<at::Tensor> found_inf() const;
   // Repeats the call with other inputs and returns its outputs. A policy, if any, overrides all others. With `is_wide`,
   // autocast is off, and float32 replaces each lower precision dtype among the arguments.
@@ -115,7 +115,7 @@ struct Running {
   std::vector<at::Tensor> written;
 };
 
-// The recorder calls these functions. `begin_program_call` returns nullptr for a call that is not held.
+// The recorder calls these functions. `begin_program_call` returns `nullptr` for a call that is not held.
 std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, const c10::OperatorHandle& op);
 void end_program_call(Running& running, const at::RecordFunction& function);
 void stop_holding();

@@ -260,7 +260,7 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   }
 }
 
-// Stops the recording in a forked process, where nothing would take the calls. The forking thread may not have the GIL,
+// Stops the recording in a forked process, where no code reads the calls. The forking thread may not have the GIL,
 // so the Python function of the recording is not freed.
 void stop_in_child() {
   state().handle = at::INVALID_CALLBACK_HANDLE;

@@ -35,12 +35,12 @@ struct Call {
   std::string name;  // An overload, such as "aten::conv1d.padding".
   c10::DeviceType device;
   bool taken;                          // An autocast kernel, polycast's or PyTorch's, applies to the call.
-  std::optional<autocast::Rule> rule;  // PyTorch's kernels report none.
+  std::optional<autocast::Rule> rule;  // PyTorch's kernels report no rule.
   std::string origin;                  // The layer and the source of a policy's rule, otherwise empty.
   int64_t module;                      // The argument of this thread's latest `set_module`.
   bool backward;                       // Autograd's engine makes the call.
   std::vector<at::ScalarType> given;
-  std::vector<at::ScalarType> arrived;  // The dtypes of the redispatch. Empty if there is none.
+  std::vector<at::ScalarType> arrived;  // The dtypes of the redispatch, if there is one.
   std::vector<at::ScalarType> returned;
   std::vector<Cast> casts;
   std::string source;

@@ -35,7 +35,7 @@ bool is_shared_by_default(at::ScalarType to, const at::Tensor& tensor, c10::Devi
 }
 
 // A stored cast is a normal tensor, because an inference tensor counts no versions and cannot be saved for backward. In
-// inference mode, casts of functional tensors are the exception: PyTorch cannot make a view of a normal one there.
+// inference mode, casts of functional tensors are the exception: PyTorch cannot view a normal tensor there.
 Mode mode_of_cast(const at::Tensor& tensor) {
   if (c10::InferenceMode::is_enabled()) {
     return tensor.key_set().has(c10::DispatchKey::Functionalize) ? Mode::inference : Mode::plain;

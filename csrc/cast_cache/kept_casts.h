@@ -24,9 +24,8 @@ class KeptCasts {
   // Drops the casts of the tensor at an address. With `release`, later casts of the tensor are not kept either.
   void forget(const void* address, bool release);
 
-  // The result of a lookup. If no cast is found, `cast` is undefined, and `missing` is a snapshot of the tensor
-  // for a new entry if the tensor's casts are kept. It precedes the new cast, because another thread may write in
-  // between.
+  // The result of a lookup. If no cast is found, `cast` is undefined. If the tensor's casts are kept, `missing` is then
+  // its snapshot for a new entry, from before the new cast, because another thread may write during the cast.
   struct Found {
     std::optional<TensorSnapshot> missing;
     at::Tensor cast;

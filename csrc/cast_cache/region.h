@@ -18,7 +18,7 @@ struct RegionCasts : c10::BackendMeta {
   }
 };
 
-// Returns the casts of the current thread's region, or null if the cache cannot notice the end of the region.
+// Returns the casts of the current thread's region, or `nullptr` if the cache cannot notice the end of the region.
 //
 // Note [How does the cache notice the end of a region?]
 // PyTorch has no callback for the end of a region. It empties its own cast cache when a thread leaves its outermost

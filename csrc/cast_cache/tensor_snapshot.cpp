@@ -20,7 +20,7 @@ uint32_t version_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-// Returns the functionalization wrapper of a tensor, or null if there is none.
+// Returns the functionalization wrapper of a tensor, or `nullptr` if there is none.
 const at::FunctionalTensorWrapper* wrapper_of(const at::Tensor& tensor) {
   return tensor.key_set().has(c10::DispatchKey::Functionalize)
              ? at::functionalization::impl::unsafeGetFunctionalWrapper(tensor)
@@ -43,10 +43,10 @@ uint64_t mutations_of(const at::Tensor& tensor) {
 // `weight.data += delta` writes through a temporary tensor with a version counter of its own, and then assigns that
 // tensor to `weight.data`. Afterwards the weight has the same storage and the same version as before.
 //
-// We therefore attach a mark to a weight whose casts are kept, as its BackendMeta. An assignment to `.data` clones the
-// BackendMeta of the assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
+// We therefore attach a mark to a weight with kept casts, as its `BackendMeta`. An assignment to `.data` clones the
+// `BackendMeta` of the assigned tensor. Each clone of a mark is a new object, so the weight then has another mark.
 //
-// A tensor that already has a BackendMeta, from its backend, is not marked. The assignment of a tensor without a mark,
+// A tensor that already has a `BackendMeta`, from its backend, is not marked. Assignment of a tensor without a mark,
 // such as `weight.data = torch.ones(2, 2)`, removes the weight's mark. The cache therefore marks the weight again
 // before each new cast.
 struct DataAssignmentMark final : c10::BackendMeta {
@@ -89,7 +89,7 @@ bool TensorSnapshot::is(const at::Tensor& tensor) const {
 
 bool is_plain(const at::Tensor& tensor) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  // Inside functionalization `has_storage()` is true for tensors whose storage is null.
+  // Inside functionalization `has_storage()` is true for tensors whose storage is `nullptr`.
   return (impl->key_set().raw_repr() & ~plain_keys.raw_repr()) == 0 && !impl->has_symbolic_sizes_strides() &&
          impl->has_storage() && impl->unsafe_storage();
 }

@@ -33,7 +33,7 @@ class TensorSnapshot {
   at::DimVector strides_;
 };
 
-// Marks a tensor without a BackendMeta, so that a snapshot notices every assignment to the tensor's `.data`. This
+// Marks a tensor without a `BackendMeta`, so that a snapshot notices every assignment to the tensor's `.data`. This
 // writes the tensor's metadata. See Note [How are assignments to `.data` noticed?].
 void mark(const at::Tensor& tensor);
 
@@ -41,7 +41,7 @@ void mark(const at::Tensor& tensor);
 // subclass. Of the wrappers, only functionalization's is plain.
 bool is_plain(const at::Tensor& tensor);
 
-// Returns why no cast of a tensor is reused, or null. The text continues a sentence whose subject is the tensor.
+// Returns why no cast of a tensor is reused, or `nullptr`. The text continues a sentence whose subject is the tensor.
 const char* obstacle(const at::Tensor& tensor);
 
 }  // namespace polycast::cast_cache

@@ -84,7 +84,7 @@ struct Norm {
 
   const Reduction& reduction;
   NonFiniteFlags& flags;
-  std::vector<Partial>& partials;  // Each thread has its own Partial.
+  std::vector<Partial>& partials;  // Each thread has its own `Partial`.
 
   template <class Math>
   [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {

@@ -49,7 +49,7 @@ def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
     found = getattr(torch, dtype_named(value) or _plain(value), None)
     if isinstance(found, torch.dtype):
         return found
-    raise ValueError(f"{argument}: PyTorch has no dtype '{value:.60}'; {did_you_mean(_plain(value), NAMES)}")
+    raise ValueError(f"{argument}: expected a dtype name, got '{value:.60}'; {did_you_mean(_plain(value), NAMES)}")
 
 
 def _plain(text: str) -> str:

@@ -103,7 +103,7 @@ def keep(module: nn.Module) -> Handle:
         else:
             texts.append(f"{name}: it {obstacle}")
     if texts and not tensors:
-        raise ValueError(f"cannot keep the casts of {texts[0]}")
+        raise ValueError(f"module: expected tensors whose casts can be kept, got {texts[0]}")
     if texts:
         more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
         warn(f"cast_cache.keep ignores {'; '.join(text.partition(';')[0] for text in texts[:_NAMED])}{more}")
@@ -158,8 +158,8 @@ def _check_not_sharded(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, managers):
             raise ValueError(
-                f"cannot keep the casts of this {type(part).__name__}: FSDP changes its storage; pass a module that "
-                "FSDP does not manage"
+                f"module: expected modules without FSDP, got {type(part).__name__}, whose storage FSDP changes; "
+                "pass a module that FSDP does not manage"
             )
 
 

@@ -30,7 +30,7 @@ CHECKPOINTS = ("torch.utils.checkpoint", "torch_xla.utils.checkpoint")
 class DeviceType:
     """A device type of PyTorch, such as "xpu". Subclasses are for types with other properties."""
 
-    # Whether steps are skipped without a sync, by our kernels or PyTorch's fused ones. In torch 2.9 the fused kernels
+    # Whether steps are skipped without a sync, by our kernels or PyTorch's fused ones. In PyTorch 2.9 the fused kernels
     # of MPS ignore `found_inf` and `grad_scale`, and the kernels of XPU compute in float64, which some XPUs lack.
     skips_by_itself = False
     has_float64 = False  # True means that all devices of this type have float64

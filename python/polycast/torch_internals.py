@@ -76,7 +76,7 @@ global_pre_hooks, global_post_hooks = _optimizer._global_optimizer_pre_hooks, _o
 # This function runs a non-reentrant checkpoint. We replace the first name that exists, because since 2.15 the second
 # function calls the first. Without the replacement, a rerun forward would lose the policies of its first run.
 CHECKPOINTS_WITHOUT_REENTRANT = (
-    "_checkpoint_without_reentrant_generator_impl",  # torch 2.15 added this function
+    "_checkpoint_without_reentrant_generator_impl",  # PyTorch 2.15 added this function
     "_checkpoint_without_reentrant_generator",
 )
 

@@ -85,13 +85,13 @@ def test_composites_run_the_ops_that_the_policy_lists() -> None:
                 ):  # Without the device, most calls fail after some of their ops.
                     call()
                 found.setdefault(name, set()).update(op.partition(".")[0] for op in ops)
-    # Only a GPU reaches _cudnn_rnn. A recording of an op without a built-in rule would hide the ops that the op runs.
+    # Only a GPU reaches `_cudnn_rnn`. A recording of an op without a built-in rule would hide the ops that the op runs.
     policy = {name: {*ops} & HERE - {"_cudnn_rnn"} for name, ops in POLICY.composites}
     listed = {name: {op.name for op in POLICY.ops if name in op.public} for name in policy}
     assert {name: ops - listed[name] for name, ops in found.items()} == policy
 
 
-@pytest.mark.filterwarnings("ignore:PyTorch was compiled without cuDNN")  # a build for the CPU warns on cuda
+@pytest.mark.filterwarnings("ignore:PyTorch was compiled without cuDNN")  # CPU builds warn on cuda.
 @pytest.mark.parametrize("device", [device for device in FIRST_ON_KEY if device in REACHED])
 def test_a_rule_by_a_public_name_applies_to_each_call_of_the_name(device: str) -> None:
     """On cuda, a CUDA build of PyTorch runs the RNNs of cuDNN, whose op cannot have a rule."""

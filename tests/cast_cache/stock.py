@@ -24,7 +24,7 @@ def stock(device: str = "cpu") -> Iterator[None]:
 
 
 def count_casts(run: Callable[[], object]) -> int:
-    """Run a function, and return the number of casts."""
+    """Run a function, and return the number of its casts."""
     return sum(event.name() == "aten::_to_copy" for event in _events(run))
 
 

@@ -42,7 +42,7 @@ def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[
         if one_region:
             stack.enter_context(opened)
         if kept:
-            cast()  # A region then has a cast that is older than `keep`.
+            cast()  # A region then has a cast from before the call of `keep`.
             stack.enter_context(cast_cache.keep(module_of(weight)))
         fresh, reused = (count_casts(cast) for _ in range(2))
         if one_region or (kept and mode is not torch.enable_grad):
@@ -104,7 +104,7 @@ def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) 
             weight.data = part
             for _ in range(2):
                 assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), part.cpu().to(BF16))
-        weight.data += 1  # The cast is newer than the assignment to `.data`, and this writes through another tensor.
+        weight.data += 1  # The cast is newer than the assignment to `.data`. This line writes through another tensor.
         assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), weight.cpu().to(BF16))
 
 

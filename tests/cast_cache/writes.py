@@ -40,7 +40,7 @@ def new_data_twice(weight: nn.Parameter, value: float) -> None:
 
 
 def add_to_data(weight: nn.Parameter, value: float) -> None:
-    """Add to ``.data`` in place, like code that merges an adapter."""
+    """Add to ``.data`` in place, as code that merges an adapter does."""
     weight.data += value
 
 

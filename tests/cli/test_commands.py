@@ -85,7 +85,7 @@ def test_all_problems_of_the_policy_in_the_environment_are_printed(tmp_path: Pat
     broken = tmp_path / "mine.yaml"
     broken.write_text("ops: {sofmax: fp32, relu: fp23}\n", encoding="utf-8")
     problems = (
-        f"{broken}: ops.sofmax: unknown op 'sofmax'; did you mean 'softmax'?\n"
+        f"{broken}: ops.sofmax: expected an op, got 'sofmax'; did you mean 'softmax'?\n"
         f"{broken}: ops.relu: expected a category, or a dtype that a rule can cast to, got 'fp23'; did you mean "
         "'fp32'?\n"
     )

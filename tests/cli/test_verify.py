@@ -15,7 +15,7 @@ ABSENT = [Check("rules", name, "not checked", "no kernel here") for name in ("on
 
 
 def having(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
-    """Make verify return these checks in their parts."""
+    """Make ``verify`` return these checks, each in its part."""
 
     def part(name: str, device_type: str) -> Iterator[tuple[str, Callable[[], tuple[str, str]]]]:
         assert device_type == "cpu"

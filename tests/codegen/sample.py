@@ -32,7 +32,7 @@ SCHEMAS = Schemas(
 """,
     (2, 9),
     ("AutocastCPU", "AutocastCUDA", "AutocastPrivateUse1", "AutocastXLA"),
-    cast_by_torch=["unfold"],  # unfold returns a view.
+    cast_by_torch=["unfold"],  # `unfold` returns a view.
     torch=SimpleNamespace(**dict.fromkeys(_FUNCTIONS), Tensor=_TENSOR),
 )
 

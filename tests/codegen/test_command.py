@@ -88,8 +88,8 @@ def test_problems_of_the_policy_are_all_printed_and_nothing_is_written(workplace
     assert workplace.run() == (
         1,
         "",
-        f"{place}:17: error: unknown device 'cudo'; did you mean 'cuda'?\n"
-        f"{place}:23: error: unknown category 'premote'; did you mean 'promote'?\n"
+        f"{place}:17: error: device: expected a known name, got 'cudo'; did you mean 'cuda'?\n"
+        f"{place}:23: error: category: expected a known name, got 'premote'; did you mean 'promote'?\n"
         "2 problems; nothing was written.\n",
     )
     assert workplace.content() == before

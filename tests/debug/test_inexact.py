@@ -1,4 +1,4 @@
-"""``compare`` on inexact programs, most of which users reported: the responsible op is first, and a rule fixes each."""
+"""``compare`` on inexact programs, most of them from bug reports: it ranks the responsible op first and finds a fix."""
 
 import functools
 from pathlib import Path

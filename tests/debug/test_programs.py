@@ -75,14 +75,14 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-# These programs run on XLA. XLA takes seconds to compile each program, and `torch_xla` does not run some of the others
-# under a dispatch mode.
+# These programs run on XLA. XLA takes seconds to compile each program, and `torch_xla` does not run some other
+# programs under a dispatch mode.
 ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
 def result(device: str, name: str, around: Callable[[nn.Module], AbstractContextManager[Any]]) -> Any:
     seed(device)
-    torch._dynamo.reset()  # Since torch 2.11, `torch.cond` raises after a run under a dispatch mode.
+    torch._dynamo.reset()  # Since PyTorch 2.11, `torch.cond` raises after a run under a dispatch mode.
     with torch.device(device):
         model = make()
         with around(model), polycast.autocast(device):

@@ -165,7 +165,7 @@ MEANT: list[Callable[[Tensor], Tensor]] = [
     lambda x: nn.functional.normalize(x * torch.tensor([[1.0], [0.0]])),
     lambda x: torch.softmax(x + (1 - torch.eye(4)[:2].half()) * -1e9, -1),
     lambda x: torch.softmax(x + (torch.full((4,), LOWEST).half() * (x > 0) + LOWEST * (x < 9)).sub(9), -1),
-    lambda x: torch.softmax(4 * x + (LOWEST + LOWEST * torch.eye(4)[:2].half()), -1),  # all are masked, some twice
+    lambda x: torch.softmax(4 * x + (LOWEST + LOWEST * torch.eye(4)[:2].half()), -1),  # All elements are masked.
     lambda x: nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], LOW_MASK)[0],
     lambda x: nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], LOW_MASK - 3.4e38)[0],
     lambda x: torch.softmax(x + LOW_MASK.repeat(1, 2).to(x.dtype), -1),

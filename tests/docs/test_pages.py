@@ -55,7 +55,7 @@ def explained(explain: Callable[[], object]) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_exists(command: str) -> None:
-    """A command runs, accepts the options on the page, or names targets of make, known packages or a module."""
+    """The command runs, accepts the options on the page, or names existing targets of make, packages or modules."""
     words = shlex.split(command.removeprefix("uv ").removeprefix("python -m ").partition(" -- ")[0])
     options = [word for word in words if word.startswith("--")]
     if words[0] == "make":

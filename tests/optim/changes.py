@@ -1,4 +1,4 @@
-"""Changes that a program of optimizer steps makes between the steps, like a user."""
+"""Changes that a program of optimizer steps makes between the steps, as a user may."""
 
 import copy
 from collections import defaultdict

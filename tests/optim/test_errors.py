@@ -102,7 +102,7 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "a state of other sizes": ("SGD Adam", lambda it: step_from(it, torch.ones(4))),
     "a state of integers": ("SGD Adam", lambda it: step_from(it, torch.ones(2, 3, dtype=torch.int32))),
     "a sparse gradient for Adam": ("Adam", step_sparse),
-    "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),  # of `torch.optim`
+    "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),  # PyTorch's error.
     "two elements for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(2))),
     "a number for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=1.0)),
     "no element for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(0))),

@@ -32,7 +32,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 def test_parameters_in_one_storage_step_one_after_the_other(
     kind: str, dtype: torch.dtype, ours: dict[str, Any], case: str, real_device: str
 ) -> None:
-    """The parameters may share elements, like in ``torch.optim``. The memory between the parameters does not change."""
+    """The parameters may share elements, as in ``torch.optim``. The memory between the parameters does not change."""
     tolerance = 3e-6 if dtype is F32 else 3e-2
 
     def weights(library: dict[str, Any], device: str) -> Tensor:
@@ -51,7 +51,7 @@ def test_parameters_in_one_storage_step_one_after_the_other(
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "AdamW"])
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
 def test_a_parameter_that_is_in_a_group_twice(kind: str, real_device: str) -> None:
-    """The parameter steps twice with one gradient, like in ``torch.optim``'s for-loop."""
+    """The parameter steps twice with one gradient, as in ``torch.optim``'s for-loop."""
     weights = []
     for library, device in ((OURS, real_device), (THEIRS, "cpu")):
         first, second = parameters((3,), (2, 2), device=device)

@@ -14,7 +14,7 @@ Graph = dict[str, set[str]]
 # The parts that each part of the repository may import.
 MAY_IMPORT = {
     "python": {"polycast"},
-    "codegen": set(),  # codegen runs before the build.
+    "codegen": set(),  # `codegen` runs before the build.
     "examples": {"polycast"},
     "tests": {"polycast", "codegen", "docs"},
     "docs": {"polycast", "codegen"},

@@ -31,7 +31,7 @@ def test_an_environment_has_the_packages_of_a_python_until_its_torch_changes(tmp
 
 
 def test_missing_packages_are_named_in_one_line(tmp_path: Path) -> None:
-    done = environment(tmp_path, "-S")  # With -S, Python has no packages.
+    done = environment(tmp_path, "-S")  # With `-S`, Python has no packages.
     run = f"Run: {sys.executable} -m pip install torch 'setuptools>=77' jinja2 pyyaml"
     assert done.returncode == 1 and done.stderr.startswith(f"{sys.executable} lacks packages of polycast. {run}")
     assert len(done.stderr.splitlines()) == 1 and list(tmp_path.iterdir()) == []

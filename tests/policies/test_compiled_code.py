@@ -242,7 +242,7 @@ def test_a_region_created_outside_of_compiled_code_applies_and_breaks_the_graph_
     for _ in range(2):
         assert types(Compiled(ruled, fullgraph=False).run(X)) == [HALF, HALF]
     torch._dynamo.reset()
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="a policy that was made outside of compiled code; make it"):
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="a region from outside of compiled code; create"):
         Compiled(ruled).run(X)
     torch._dynamo.reset()
     assert types(Compiled(within(polycast.autocast("cpu", dtype="fp16"))).run(X)) == [HALF, F32]

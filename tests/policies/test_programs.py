@@ -76,7 +76,7 @@ def regions(draw: st.DrawFn, body: st.SearchStrategy[Block], *, has_rules: bool 
 def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
     """Return a strategy for blocks.
 
-    The letters allow ``use``, threads, generators, raised errors, ``keep``, backward (d: in threads), compiled code.
+    The letters allow ``use``, threads, generators, raised errors, ``keep``, backward (d: in threads) and compiled code.
     """
     if depth == 0:
         return st.lists(ops, min_size=1, max_size=2).map(tuple)
@@ -109,7 +109,7 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
         inside = regions(raising) | modules(raising)
         nodes.append(st.builds(Around, st.just("try"), st.tuples(ops, inside), st.just({}), st.none()))
     if "c" in kinds:
-        # Like under `torch.autocast`, compiled code does not see the dtype of a disabled region.
+        # As under `torch.autocast`, compiled code does not see the dtype of a disabled region.
         seen = regions(blocks(0)).filter(lambda region: region.enabled or region.dtype is None)
         nodes.append(st.builds(Compiled, blocks(min(depth - 1, 2), ""), seen))
     return st.lists(st.one_of(nodes), min_size=1, max_size=3).map(tuple)

@@ -99,7 +99,7 @@ def test_a_device_without_a_record_has_its_built_in_categories(record: Release) 
     rules = [rule for rule in polycast.Policy(record.name).by_overload() if rule.device not in record.devices]
     assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
     assert {rule.note for rule in rules} == {f"built-in, because {record.name} has no record"}
-    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # These inherit none.
+    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # These inherit no rule.
 
 
 def test_an_unchanged_device_that_is_like_a_changed_one_is_saved_explicitly() -> None:

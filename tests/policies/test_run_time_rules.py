@@ -139,7 +139,7 @@ def test_a_rule_for_an_operator_with_its_own_autocast_kernel_raises() -> None:
         pass
     library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     library.impl("relu", torch.library.fallthrough_kernel, "AutocastCPU")  # type: ignore[no-untyped-call]
-    with polycast.autocast("cpu", policy="fp32"):  # The rule for every op leaves that kernel alone.
+    with polycast.autocast("cpu", policy="fp32"):  # The rule for every op does not replace the library's kernel.
         library._destroy()  # type: ignore[no-untyped-call]
 
 

@@ -147,7 +147,7 @@ def test_the_cpu_waits_for_scalars_of_another_device(look: str) -> None:
         param = torch.ones(3, requires_grad=True)
         param.grad = torch.ones(3)
         optimizer, scaler = syncfree.SGD([param], lr=0.1), polycast.GradScaler()
-        optimizer.param_groups[0]["lr"] = torch.full((), 0.1, device="cuda:0")  # like a schedule of tensors
+        optimizer.param_groups[0]["lr"] = torch.full((), 0.1, device="cuda:0")  # Schedules of tensors do so.
         scaler.scale(torch.ones(1, device="cuda:0"))
         LOOKS[look](scaler, optimizer)
         scaler.step(optimizer)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from tests.scaler.common import INF, LOOKS, OPTIMIZERS, started
 
-# PyTorch's scaler, and optimizers of torch 2.13, also cause these warnings when they are compiled. Every other warning
-# is an error.
+# PyTorch's scaler, and optimizers of PyTorch 2.13, also cause these warnings when they are compiled. Every other
+# warning is an error.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
     pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),

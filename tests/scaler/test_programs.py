@@ -156,7 +156,7 @@ class Side:
 
     def copy(self, _: Call) -> None:
         self.scaler = pickle.loads(pickle.dumps(self.scaler))
-        self.skips = [[] for _ in self.skips]  # A copy counts from 0.
+        self.skips = [[] for _ in self.skips]  # A copied scaler counts skips from 0.
 
     def values(self) -> list[Tensor]:
         """Return all values that must be equal on both sides."""
@@ -233,7 +233,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
         if call.name in ("backward", "zero_grad") and call.optimizer in scaled:
             continue
         found, wanted = (outcome(getattr(side, call.name), call) for side in (ours, theirs))
-        if isinstance(wanted, AttributeError):  # This happens without gradients.
+        if isinstance(wanted, AttributeError):  # Without gradients, PyTorch raises this.
             break
         if isinstance(found, Exception) or isinstance(wanted, Exception):
             same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)

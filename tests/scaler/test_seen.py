@@ -1,4 +1,4 @@
-"""User code within a sync-free step reads unscaled and clipped gradients, like with stock PyTorch."""
+"""User code within a sync-free step reads unscaled and clipped gradients, as with stock PyTorch."""
 
 from collections.abc import Callable
 from contextlib import nullcontext

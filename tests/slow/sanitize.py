@@ -37,7 +37,7 @@ class Sanitizer(NamedTuple):
 
 SANITIZERS = {
     "memory": Sanitizer(
-        # vptr would need type information of PyTorch's classes, which PyTorch does not export.
+        # `vptr` would need type information of PyTorch's classes, which PyTorch does not export.
         f"-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all {_COMMON}",
         ("libasan.so", "libubsan.so"),
         {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"},

@@ -90,7 +90,7 @@ def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
 
 
 def _held(value: Any) -> list[tuple[str, Any]]:
-    kind = type(value)  # isinstance would load a lazy object.
+    kind = type(value)  # `isinstance` would load a lazy object.
     if issubclass(kind, dict | WeakKeyDictionary | WeakValueDictionary):
         return [(_name(key), part) for key, part in list(value.items())]
     if issubclass(kind, set | frozenset | WeakSet):

@@ -35,7 +35,7 @@ NO_XLA = "torch_xla is not installed, or USE_TORCH_XLA=0 disables it"
 
 
 def is_here(device: str) -> bool:
-    """Return whether tests use real tensors of the device: on the CPU, and on XLA if ``HAS_XLA``."""
+    """Return whether tests use real tensors of the device: on the CPU, and on XLA if ``HAS_XLA`` is true."""
     return device_type_of(device) == "cpu" or (device_type_of(device) == "xla" and HAS_XLA)
 
 
@@ -71,7 +71,7 @@ def stock_kernels() -> Iterator[None]:
 
 
 def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractContextManager[None]:
-    """Allow tensors of the device: real tensors if ``is_here``, otherwise fake tensors."""
+    """Allow tensors of the device: real tensors if ``is_here`` is true, otherwise fake tensors."""
     return nullcontext() if is_here(device) else fake_tensors(device_type_of(device), mode)
 
 

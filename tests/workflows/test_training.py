@@ -153,7 +153,7 @@ LOOPS: dict[Callable[[Amp], list[Tensor]], float] = {
 
 
 def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
-    """Assert that the losses fall like in float32, and below a fraction of the first loss."""
+    """Assert that the losses fall as in float32, and below a fraction of the first loss."""
     losses, reference = torch.stack(found).tolist(), torch.stack(wanted).tolist()
     assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if words[0] not in (*COMMANDS, "-h", "--help", "--version"):
             if meant := get_close_matches(words[0], COMMANDS, 1, 0.75):
-                raise ValueError(f"unknown command '{words[0]}'; did you mean '{meant[0]}'?")
+                raise ValueError(f"command: expected a command or an op, got '{words[0]}'; did you mean '{meant[0]}'?")
             words = ["op", *words]
         options = parser().parse_args(words)
         status: int = options.run(options)

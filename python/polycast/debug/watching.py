@@ -124,7 +124,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             alike.setdefault((finding.site[:3], finding.shows[:3], finding.remedy), []).append(finding)
         for one in self.flushed:
             alike.setdefault((one.name,), []).append(one)
-        lines = [] if self.findings else [f"no finding; ops: {self.ops}, steps: {self.steps}"]
+        lines = [] if alike else [f"no finding; ops: {self.ops}, steps: {self.steps}"]
         for first, *others in alike.values():
             lines += [str(first)] + [f"  {len(others)} more, up to step {one.step}" for one in others[-1:]]
         return "\n".join(lines)
@@ -237,7 +237,8 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             found = causes or found
         if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # then gradients do not count
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
-        checks = ("non_finite", "unscale", "polycast::norm")  # the ops with which scalers check the gradients
+        # These ops check the gradients: the ops of scalers, and those of programs that check them by hand.
+        checks = ("non_finite", "unscale", "polycast::norm", "isfinite", "isinf", "isnan")
         has_scaler = any(check in call.name for call in step.calls for check in checks)
         for flow, is_nan_given, is_exact in found:
             index = flow.start

@@ -54,7 +54,7 @@ def diff(one: str, other: str, device: str | None = None) -> str:
     wanted = None if device is None else device_named(device)
     for side in sides:
         if wanted is not None and wanted not in side.devices:
-            raise ValueError(f"device: {side.name} has no record of {wanted}; use one of {', '.join(side.devices)}")
+            raise ValueError(f"device: {side.name} does not record {wanted}; use one of {', '.join(side.devices)}")
     table = differences(left, right, wanted) or f"{left.name} and {right.name} have the same categories."
     apart = [name for name in DEVICES if (name in left.devices) != (name in right.devices)]
     if apart and wanted is None:
@@ -70,7 +70,7 @@ def _side(name: str) -> Release:
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; name a release, or a file such as rules.yaml"
         raise ValueError(
-            f"policy: expected '{BUILT_IN_NAME}', a release, a category or a policy file, got '{name}'{close}"
+            f"SIDE: expected '{BUILT_IN_NAME}', a release, a category or a policy file, got '{name}'{close}"
         )
     return side_of(name, Policy(name).by_overload())
 

@@ -15,7 +15,7 @@ class _Loader(yaml.BaseLoader):  # `yaml.CBaseLoader` crashes if lists are neste
         for key, _ in node.value:
             is_text = isinstance(key, yaml.ScalarNode)
             if not is_text or key.value in seen:
-                duplicate = f"duplicate key '{key.value}'; remove one of the two"
+                duplicate = f"expected different keys, got '{key.value}' twice; remove one of the two"
                 problem = duplicate if is_text else "expected a name as the key, got a list or a mapping; write a name"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)

@@ -79,7 +79,7 @@ class _Reader:
         if isinstance(root, Mapping) and "ops" in root:
             rules, before = root["ops"], "ops."
             for key in (key for key in root if key != "ops"):
-                self.report(f"{key}", "unknown key next to 'ops'", "remove it, or if it is an op, move it under 'ops'")
+                self.report(f"{key}", f"expected only the key 'ops', got '{key}'", "remove it, or move it to 'ops'")
         if isinstance(rules, Mapping):
             rows = self.rows(rules, before)
         else:
@@ -148,7 +148,7 @@ class _Reader:
         if name in devices.device_types():
             return devices.device_of(str(name))
         known = ", ".join([*DEVICES_LIKE, OTHERS])
-        self.report(f"{path}.{key}", f"unknown device '{key!s:.60}'", f"use one of {known}")
+        self.report(f"{path}.{key}", f"expected a device, got '{key!s:.60}'", f"use one of {known}")
         return None
 
     def castable(self, targets: tuple[str, ...], row: list[Cell | None], named: list[Any]) -> list[tuple[str, Row]]:

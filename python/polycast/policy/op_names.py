@@ -105,7 +105,7 @@ def asked_keys(op: Op) -> tuple[str, ...]:
     key = qualified(written_out(name))  # in a query, "norm" is the op, and not `torch.norm`
     keys = (key,) if _is_op(key) else keys_of(name)
     if not keys:
-        raise ValueError("; ".join(unknown(name)))
+        raise ValueError(f"op: {'; '.join(unknown(name))}")
     return keys
 
 
@@ -156,7 +156,7 @@ def unknown(name: str) -> tuple[str, str]:
     if place in ("", "torch.nn.functional") and isfunction(getattr(torch.nn.functional, last, None)):
         return f"'{name}' has no op of its own", "use the ops that it runs, which polycast.debug.trace lists"
     asked = last if place.startswith("torch") else op
-    return f"unknown op '{name}'", did_you_mean(asked, (other for other in known() if "::" not in other))
+    return f"expected an op, got '{name}'", did_you_mean(asked, (other for other in known() if "::" not in other))
 
 
 def known() -> Iterator[str]:

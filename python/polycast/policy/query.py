@@ -122,7 +122,7 @@ def ops(device: str | torch.device, category: str | None = None) -> tuple[str, .
         raise TypeError(f"category: expected a str, got {category!r:.60}; use one of {', '.join(CATEGORIES)}")
     wanted = None if category is None else canonical(category)
     if wanted is not None and wanted not in CATEGORIES:
-        raise ValueError(f"unknown category '{category}'; {did_you_mean(wanted, CATEGORIES)}")
+        raise ValueError(f"category: expected a category, got '{category}'; {did_you_mean(wanted, CATEGORIES)}")
     return tuple(sorted({rule.op for rule in BUILT_IN if rule.device == name and wanted in (None, rule.category)}))
 
 

@@ -66,7 +66,7 @@ def find(name: str) -> Release | None:
     """Return a recorded release by its name or its number; None for a string of another form, or an existing file.
 
     Raises:
-        ValueError: If the release is not recorded, and there is no file of this name.
+        ValueError: If neither a recorded release nor a file has this name.
 
     Example:
         >>> from polycast.policy.releases import find
@@ -80,7 +80,7 @@ def find(name: str) -> Release | None:
             return releases()[known]
     if Path(name[:255]).is_file():
         return None
-    raise ValueError(f"unknown release '{name}'; {did_you_mean(name, releases())}")
+    raise ValueError(f"release: expected a recorded PyTorch release, got '{name}'; {did_you_mean(name, releases())}")
 
 
 def rows_of(release: Release) -> Rows:

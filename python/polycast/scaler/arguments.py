@@ -10,9 +10,9 @@ from torch import Tensor
 def check_number(name: str, value: Any, above: float = -math.inf) -> float:
     """Return a number or a one-element tensor as a float. Raise an error unless it is finite and above a bound."""
     if not isinstance(value, (Real, Tensor)):
-        raise TypeError(f"{name}: expected a number, got {value!r:.60}; convert it")
+        raise TypeError(f"{name}: expected a number, got {value!r:.60}; pass a float")
     if not above < float(value) < math.inf:
-        raise ValueError(f"{name}: expected a finite number above {above:g}, got {value}; use such a number")
+        raise ValueError(f"{name}: expected a finite number above {above:g}, got {value}; pass one, such as 2")
     return float(value)
 
 
@@ -20,7 +20,7 @@ def check_positive(name: str, value: Any) -> float:
     """Return a number as a float. Raise an error unless it is above 0. Infinity is allowed."""
     number = float(value)
     if not number > 0:
-        raise ValueError(f"{name}: expected a number above 0, got {number}; inf is allowed")
+        raise ValueError(f"{name}: expected a number above 0, got {number}; pass one, such as 1.0 or inf")
     return number
 
 

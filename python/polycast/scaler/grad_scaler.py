@@ -92,7 +92,7 @@ class GradScaler(TorchGradScaler):
         process_group: Any = None,
     ) -> None:
         if not min_scale <= max_scale:
-            raise ValueError(f"min_scale: expected a number up to max_scale, got {min_scale=} and {max_scale=}")
+            raise ValueError(f"min_scale: expected at most max_scale, got {min_scale=} and {max_scale=}; change one")
         # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of `tiny` is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
@@ -171,7 +171,8 @@ class GradScaler(TorchGradScaler):
         if not self._enabled:
             return super().step(optimizer, *args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled. Pass it by position.")
+            remedy = "Pass the closure by position."
+            raise RuntimeError(f"Closure use is not currently supported if GradScaler is enabled. {remedy}")
         state, found_inf = self._prepare(optimizer, "step", args[0] if args else None)
         return self._take_step(optimizer, state, found_inf, args, kwargs)
 

@@ -53,7 +53,7 @@ class OptimizerState:
         checks, operator, is_scaled = [], torch.ops.polycast.norm.default, self.of_torch["stage"] is OptState.READY
         for each in gather_gradients(param_groups, add_duplicates=True):
             if norm_type != 2 and any(param.is_complex() for param in each.params):
-                raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}")
+                raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}; pass 2")
             arguments: dict[str, Any] = {"norm_type": norm_type}
             if is_scaled:
                 arguments["grad_scale"] = moved(scale, each.device)
@@ -146,7 +146,7 @@ def new_state(optimizer: Any, on_free: Callable[[Any], Any], process_group: Any,
 def _reference_to(optimizer: Any, on_free: Callable[[Any], Any]) -> Callable[[], Any]:
     try:
         return weakref.ref(optimizer, on_free)
-    except TypeError:  # The class has __slots__. While it is referenced, no other object has its id.
+    except TypeError:  # The class has `__slots__`. While it is referenced, no other object has its id.
         return lambda: optimizer
 
 

@@ -70,7 +70,7 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
         try:
             add(guard, text)
         except TypeError:
-            add(guard, text, None)  # torch 2.13 added a required argument, the user's stack, which may be None
+            add(guard, text, None)  # PyTorch 2.13 requires the user's stack, which may be None.
 
     def call_user_compiler(self: Any, graph: torch.fx.GraphModule, *args: Any) -> Any:
         depth, enters_policy = scope_depth(), _enters_policy(graph)

@@ -192,7 +192,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     def _kept_dtype(self, param: Tensor) -> torch.dtype:
         dtype = self.state_dtype
         if dtype is torch.bfloat16 and param.is_complex():
-            return torch.complex64  # the complex bfloat16 of torch 2.15 supports few ops
+            return torch.complex64  # the complex bfloat16 of PyTorch 2.15 supports few ops
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 ``setup.py``, ``mimic/`` and ``csrc/`` form a package like a vendor's, which ``torch`` imports automatically. The device
 runs ops on the CPU. For PyTorch it is another device, with two indices. Except in copies, its tensors do not mix with
 tensors of the other index, or with CPU tensors that are not numbers, indices or lengths. The device has its own
-autograd threads and generators, and can raise for a device sync, like CUDA.
+autograd threads and generators, and can raise for a device sync, as CUDA can.
 
 The autocast kernels come from codegen's file for backends, or from ``polycast.install``. Without these kernels, ops
 raise ``NotImplementedError`` in a region. Page-locked memory, profilers, graphs, ``torch.compile`` with inductor, named

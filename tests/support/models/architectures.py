@@ -11,7 +11,7 @@ from tests.support.models.zoo import BATCHES, of_transformers, words
 
 
 def resnet() -> tuple[nn.Module, list[Tensor]]:
-    """Return a ResNet with one block for each width and in-place ReLUs, and the model's inputs."""
+    """Return a ResNet with in-place ReLUs and one block for each width, and the model's inputs."""
     resnet = pytest.importorskip("torchvision.models.resnet")
     return resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], num_classes=10), _images()
 

@@ -1,7 +1,7 @@
 """Sample calls of each public name in ``policy.yaml``.
 
-Most names use a sample of their op. A module is constructed with the arguments in _BUILT or _MODULES_OF, and its
-forward gets the leading arguments of the sample that it requires. ``ARGUMENTS`` has the arguments of other names.
+Most names use a sample of their op. A module is constructed with the arguments in ``_BUILT`` or ``_MODULES_OF``. Its
+``forward`` gets the leading arguments of the sample that it requires. ``ARGUMENTS`` has the arguments of other names.
 
 >>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))[0]().shape
 torch.Size([1, 3, 3, 3])
@@ -48,7 +48,7 @@ def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
         module, state = _module(kind, make, Arguments(build, options))
         return partial(torch.func.functional_call, module.train(), state, inputs)
 
-    # torch_xla replaces nn.GRU by a class that runs on XLA only.
+    # `torch_xla` replaces `nn.GRU` by a class that runs on XLA only.
     for recurrent in (nn.modules.rnn.GRU, nn.LSTM, nn.RNN, *([nn.GRU] if x.device.type == "xla" else [])):
         yield f"torch.nn.{recurrent.__name__}", of(recurrent, 4, 4, inputs=(x,))
     yield "torch.nn.RNN", of(nn.RNN, 4, 4, nonlinearity="relu", inputs=(x,))
@@ -85,7 +85,7 @@ def _arguments(values: tuple[object, ...] | Arguments) -> Arguments:
     return values if isinstance(values, Arguments) else Arguments(values)
 
 
-# The shape of interpolate's input, and the size of the output's spatial dimensions.
+# The shape of `interpolate`'s input, and the size of the output's spatial dimensions.
 _IMAGES = {"1d": ((1, 1, 4), 6), "2d": ((1, 1, 4, 4), 6), "3d": ((1, 1, 2, 2, 2), 3)}
 _RESIZED = {f"_upsample_nearest_exact{kind}": (*image, "nearest-exact") for kind, image in _IMAGES.items()}
 _RESIZED |= {
@@ -114,7 +114,7 @@ _BUILT: dict[tuple[int, ...], str] = {
 _MODULES: dict[str, tuple[object, ...]] = {
     f"torch.nn.{name}": build for build, names in _BUILT.items() for name in names.split()
 }
-# The arguments of a module for one op. They take precedence over _BUILT.
+# The arguments of a module for one op. They take precedence over `_BUILT`.
 _MODULES_OF: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
     **{(op, "torch.nn.Upsample"): (size, None, mode) for op, (_, size, mode) in _RESIZED.items()},
     ("kl_div", "torch.nn.KLDivLoss"): Arguments((), {"reduction": "batchmean"}),

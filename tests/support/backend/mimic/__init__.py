@@ -1,6 +1,6 @@
 """mimic: a device outside of PyTorch whose memory is CPU memory, and the module ``torch.mimic``.
 
-``import torch`` imports this module and calls ``register`` (see ``setup.py``). Do not import this one before ``torch``.
+``import torch`` imports this module and calls ``register`` (see ``setup.py``). Import ``torch`` before this module.
 PyTorch looks up most functions of this module. They are in groups by topic, and most headings list the callers.
 """
 
