@@ -165,6 +165,10 @@ class NonFinite:
             flow.ends += [index] if self._is_end(index) else []
         return flow
 
+    def reached(self, flow: Flow) -> set[int]:
+        """Return the memories with non-finite values of a flow."""
+        return self._bad(flow.start).union(*map(self._bad, flow.calls))
+
     def _bad(self, index: int) -> set[int]:
         return {one.key[0] for one in self._step.calls[index].outputs if not one.is_finite}
 
