@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,13 +87,8 @@ class Recording:
         covering = sorted((test for test in contexts if test in self.durations), key=order)
         if not covering or not fault.file.endswith(".py"):
             return Chosen(wanted, are_recorded=False)
-        chosen: list[str] = []
-        total = 0.0
-        for test in covering:
-            total += self.durations[test]
-            if chosen and total > seconds:
-                break
-            chosen.append(test)
+        totals = accumulate(map(self.durations.__getitem__, covering))
+        chosen = [test for test, total in zip(covering, totals, strict=True) if test == covering[0] or total <= seconds]
         files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
         # Tests of a file run together, so that pytest sets up the fixtures of the file once.
         ordered = sorted(chosen, key=lambda test: files.index(test.partition("::")[0]))
