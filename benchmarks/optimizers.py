@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from benchmarks.side_by_side import finish, interleave, machine, new_parser, parse, print_table, ratio, timed
-from tests.support.optimizers import PATHS
+from tests.support.optimizers import PATHS, clip
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -118,11 +118,7 @@ def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_
     scaler.scale(torch.ones(1, device=device))
 
     def iterate() -> None:
-        if is_ours:
-            scaler.clip_grad_norm(optimizer, max_norm)
-        else:
-            scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(params, max_norm, foreach=True)
+        clip(scaler, optimizer, max_norm, foreach=True)
         scaler.step(optimizer)
         scaler.update()
 

@@ -46,19 +46,12 @@ def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycas
 def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
     """Return an autograd function that multiplies matrices, with ``setup_context``."""
 
+    wrap: Any = polycast.custom_fwd(cast_inputs=cast_inputs)
+
     class Multiply(torch.autograd.Function):
         generate_vmap_rule = True
-
-        @staticmethod
-        @polycast.custom_fwd(cast_inputs=cast_inputs)
-        def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            return a.mm(b)
-
-        @staticmethod
-        @polycast.custom_fwd(cast_inputs=cast_inputs)
-        def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], _: torch.Tensor) -> None:
-            ctx.save_for_backward(*inputs)
-
+        forward = staticmethod(wrap(lambda a, b: a.mm(b)))
+        setup_context = staticmethod(wrap(lambda ctx, inputs, _: ctx.save_for_backward(*inputs)))
         backward = staticmethod(polycast.custom_bwd(_multiply_backward))
 
     return Multiply

@@ -9,6 +9,7 @@ import torch
 from polycast import Policy, _extension
 from polycast.devices import device_type_of
 from polycast.op_samples import WITHOUT_SAMPLE, Make
+from polycast.scope.scopes import over
 
 from tests.support import probe
 from tests.support.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
@@ -86,7 +87,7 @@ def test_a_rule_by_a_public_name_applies_to_each_call_of_the_name(device: str) -
     with probe.kernels_of(device), probe.tensors_of(device):
         for name, call in composites(Make(device_type_of(device))):
             banned = pytest.raises(RuntimeError, match=f"is banned on {device} by Policy: {name}")
-            with probe.region(device, torch.bfloat16), probe.in_force(Policy({name: "banned"})), banned:
+            with probe.region(device, torch.bfloat16), over(Policy({name: "banned"})), banned:
                 call()
 
 

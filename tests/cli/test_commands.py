@@ -1,10 +1,7 @@
 """``python -m polycast``: its output and its errors."""
 
-import os
 import platform
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import polycast
@@ -14,6 +11,8 @@ from polycast._extension import DEVICES
 from polycast.cli.commands import main
 from polycast.collect_env import report
 from polycast.policy.rules import BUILT_IN, Rules
+
+from tests.support.process import run_python
 
 UNLISTED = "unlisted: autocast leaves it alone; the ops that it runs follow their own rules."
 
@@ -44,7 +43,7 @@ def test_without_an_op_it_prints_the_installation(capsys: pytest.CaptureFixture[
 def test_the_report_lists_the_environment_and_the_overriding_policies() -> None:
     with polycast.use("torch-2.11"):
         assert re.search(r"^policy         built-in, with other rules for \d+ ops$", report(), re.MULTILINE)
-    told = _run("-m", "polycast", POLYCAST_POLICY="torch-2.11", POLYCAST_INSTALL="0").stdout
+    told = run_python("-m", "polycast", POLYCAST_POLICY="torch-2.11", POLYCAST_INSTALL="0").stdout
     assert re.search(r"^policy         built-in$", told, re.MULTILINE)  # No installed kernel follows the rules.
     assert re.search(r"^environment    POLYCAST_INSTALL=0, POLYCAST_POLICY=torch-2.11$", told, re.MULTILINE)
     assert re.search(r"^cuda .* on request$", told, re.MULTILINE)
@@ -89,17 +88,11 @@ def test_all_problems_of_the_policy_in_the_environment_are_printed(tmp_path: Pat
         f"{broken}: ops.relu: expected a category, or a dtype that a rule can cast to, got 'fp23'; did you mean "
         "'fp32'?\n"
     )
-    imported = _run("-c", "import polycast", POLYCAST_POLICY=str(broken))
+    imported = run_python("-c", "import polycast", POLYCAST_POLICY=str(broken))
     named = f"ImportError: POLYCAST_POLICY names {broken}, which cannot be used:\n{problems}"
     assert (imported.returncode, imported.stderr.count(named)) == (1, 1)
-    command = _run("-m", "polycast", "softmax", POLYCAST_POLICY=str(broken))
+    command = run_python("-m", "polycast", "softmax", POLYCAST_POLICY=str(broken))
     assert (command.returncode, command.stderr) == (2, named.replace("ImportError", "error"))
-
-
-def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env={**os.environ, **environment}, check=False
-    )
 
 
 def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.process import run_python
+
 # Each command runs in a fork after the imports, which take longer than most commands.
 FORKS = """
 import gc, io, json, os, sys
@@ -125,8 +127,7 @@ def test_a_script_runs_unchanged_before_its_summary(name: str, folder: Path, end
 
 def test_only_the_error_of_the_script_is_printed(folder: Path, ends: Ends) -> None:
     path = folder / f"{[*CASES].index('an error')}.py"
-    alone = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert ends["an error"] == (1, alone.stderr)
+    assert ends["an error"] == (1, run_python(path).stderr)
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])

@@ -3,11 +3,8 @@
 import contextlib
 import fnmatch
 import io
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -24,11 +21,11 @@ from codegen.categories import Category
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
 from tests.support import snippets
-from tests.support.process import printed_by
+from tests.support.process import printed_by, run_python
 from tests.support.snippets import PAGES, ROOT, page
 
-# The environment of a user's command. PyTorch warns if NumPy is not installed.
-OWN = {**os.environ, "PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
+# A variable for a user's command. PyTorch warns if NumPy is not installed.
+OWN = {"PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
 COMMANDS = sorted(set().union(*map(snippets.commands, PAGES)))
 QUICK = {"conv2d", "LSTM", "diff"}  # These polycast commands run, because they are fast.
 
@@ -95,7 +92,8 @@ def test_the_readme_can_be_read_in_two_minutes() -> None:
 def test_every_figure_of_the_pages_is_drawn(tmp_path: Path) -> None:
     if snippets.missing(["import matplotlib"]):
         pytest.skip("the figures need matplotlib")
-    subprocess.run([sys.executable, "docs/figures/draw.py", str(tmp_path)], cwd=ROOT, env=OWN, check=True)
+    drawn = run_python("docs/figures/draw.py", tmp_path, cwd=ROOT, **OWN)
+    assert drawn.returncode == 0, drawn.stderr
     shown = {Path(link).name for name in PAGES for link in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page(name))}
     assert shown == {path.name for path in tmp_path.iterdir()}
 
@@ -150,7 +148,7 @@ def test_a_command_prints_what_its_page_shows(session: snippets.Example) -> None
     """A page shows stdout before stderr."""
     words = shlex.split(session.source)
     assert words[:2] == ["python", "-m"]
-    done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, env=OWN)
+    done = run_python(*words[1:], cwd=ROOT, **OWN)
     text = snippets.difference(done.stdout + done.stderr, session.output)
     assert not text, text
 

@@ -14,34 +14,11 @@ from typing import NamedTuple
 
 import coverage
 import pytest
+import yaml
 
 from tests.faults.injected import ROOT, Fault
 
-# The tests of each area. A file belongs to the area with the longest matching prefix of the file's path.
-AREAS = {
-    "python/polycast/": "tests/autocast tests/policies",
-    "python/polycast/devices": "tests/devices tests/autocast tests/optim tests/scaler",
-    "python/polycast/cast_cache": "tests/cast_cache tests/policies/test_changes.py tests/autocast/test_uninstalling.py",
-    "python/polycast/cli/": "tests/cli",
-    "python/polycast/debug/": "tests/debug tests/cli",
-    "python/polycast/integrations/": "tests/workflows/test_integrations.py",
-    "python/polycast/policy/": "tests/policies",
-    "python/polycast/scaler/": "tests/scaler tests/optim",
-    "python/polycast/scope/": "tests/policies",
-    "python/polycast/syncfree/": "tests/optim",
-    "python/polycast/verify": "tests/debug tests/cli",
-    "python/polycast/xla/": "tests/devices tests/optim tests/scaler",
-    "codegen/": "tests/codegen",
-    "csrc/": "tests/optim tests/scaler tests/devices",
-    "csrc/autocast/": "tests/autocast tests/policies",
-    "csrc/autocast/tensors_in": "tests/debug tests/policies",
-    "csrc/bindings/call_recorder": "tests/debug",
-    "csrc/bindings/cast_cache": "tests/cast_cache",
-    "csrc/bindings/rules": "tests/policies tests/autocast",
-    "csrc/call_recorder/": "tests/debug",
-    "csrc/cast_cache/": "tests/cast_cache",
-    "csrc/multi_tensor/": "tests/optim tests/scaler",
-}
+AREAS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("areas.yaml").read_text(encoding="utf-8"))
 # These tests check environments and packages, not the code of polycast.
 LEFT_OUT = ("tests/packaging/test_installed.py", "tests/packaging/test_package.py")
 _recording: coverage.Coverage | None = None

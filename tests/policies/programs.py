@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, suppress
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from threading import Barrier
 from types import FunctionType
 from typing import Any, ClassVar, TypeAlias
@@ -25,6 +26,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.policies import program_parts as parts
 
 Generates: TypeAlias = abc.Generator[None, None, None]
+Call: TypeAlias = Callable[[Tensor, list[Tensor]], Tensor]  # It runs a forward.
 Run: TypeAlias = Callable[[list[Tensor]], None]  # A `Run` runs a block and appends its results to a list.
 
 
@@ -65,13 +67,12 @@ class Runs(nn.Module):
 
 def made(block: parts.Block, state: parts.State, found: list[parts.Found]) -> Run:
     """Return a function that runs a block, and append the expected dtype for each run of an op to ``found``."""
-    runs = [made_of(node, state, found) for node in block]
+    return partial(run_each, [made_of(node, state, found) for node in block])
 
-    def run(out: list[Tensor]) -> None:
-        for each in runs:
-            each(out)
 
-    return run
+def run_each(runs: list[Run], out: list[Tensor]) -> None:
+    for run in runs:
+        run(out)
 
 
 def made_of(node: parts.Node, state: parts.State, found: list[parts.Found]) -> Run:
@@ -88,18 +89,18 @@ def made_of(node: parts.Node, state: parts.State, found: list[parts.Found]) -> R
             first, then = made_each((region.body, rest), region.inside(state), found)
             return generating(region.opened(state.device), first, then, rules)
         case parts.Threads(bodies):
-            return together(made_each(bodies, parts.started(state.device, state.process), found))
+            return partial(together, made_each(bodies, parts.started(state.device, state.process), found))
         case parts.Checkpoint(body):
             run, _again = made_each((body, body), node.forward.inside(state), found)
-            return backward(node, state.device, lambda x, out: rerun(node, run, x, out))
+            return partial(backward, node, state.device, lambda x, out: rerun(node, run, x, out))
         case parts.Custom(bodies):
             inside = node.forward.inside(state)
             inside = replace(inside, enabled=inside.enabled and node.cast_inputs is None)
             first, then = made_each(bodies, inside, found)
-            return backward(node, state.device, lambda x, out: custom(node, first, then, out).apply(x))  # type: ignore[no-untyped-call]
+            return partial(backward, node, state.device, lambda x, out: custom(node, first, then, out).apply(x))  # type: ignore[no-untyped-call]
         case parts.Compiled(body, region):
             first, *_ = [made(body, inside, found) for inside in (state, region.inside(state), state)]
-            return compiled(first, region.opened(state.device))
+            return partial(compiled, first, region.opened(state.device))
         case parts.Raise():
             return stop
 
@@ -108,18 +109,18 @@ def entered(node: parts.Region | parts.Around, device: str, body: Run) -> Run:
     """Return a function that runs a body in a region, a module, or another context."""
     match node:
         case parts.Region(decorates=False):
-            return around(node.opened(device), body)
+            return partial(around, node.opened(device), body)
         case parts.Region():
             region = node.opened(device)
             return lambda out: region()(body)(out)
         case parts.Around("module", _, rules, copy):
             return Runs(body, rules) if copy is None else copied(Runs(body, rules), COPIES[copy])
         case parts.Around("use", _, rules):
-            return around(lambda: polycast.use(rules), body)
+            return partial(around, lambda: polycast.use(rules), body)
         case parts.Around("keep"):
-            return around(lambda: polycast.cast_cache.keep(parts.WEIGHT), body)
+            return partial(around, lambda: polycast.cast_cache.keep(parts.WEIGHT), body)
         case parts.Around():
-            return around(lambda: suppress(StoppedError), body)
+            return partial(around, lambda: suppress(StoppedError), body)
 
 
 def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Module:
@@ -129,22 +130,18 @@ def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Modu
     return made
 
 
-def backward(node: parts.Checkpoint | parts.Custom, device: str, call: Callable[[Tensor, list[Tensor]], Tensor]) -> Run:
-    """Return a function that runs a call in ``node.forward``, and backward in ``node.backward``, maybe in a thread."""
-
-    def run(out: list[Tensor]) -> None:
-        results: list[Tensor] = []
-        with torch.enable_grad():  # type: ignore[no-untyped-call]
-            x = parts.VALUES.to(device, copy=True).requires_grad_()
-            entered(node.forward, device, lambda out: results.append(call(x, out).sum()))(out)
-        back = entered(node.backward, device, lambda _: results.pop().backward())  # type: ignore[no-untyped-call]
-        if node.in_thread:
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(back, out).result()
-        else:
-            back(out)
-
-    return run
+def backward(node: parts.Checkpoint | parts.Custom, device: str, call: Call, out: list[Tensor]) -> None:
+    """Run a call in ``node.forward``, and backward in ``node.backward``, maybe in a thread."""
+    results: list[Tensor] = []
+    with torch.enable_grad():  # type: ignore[no-untyped-call]
+        x = parts.VALUES.to(device, copy=True).requires_grad_()
+        entered(node.forward, device, lambda out: results.append(call(x, out).sum()))(out)
+    back = entered(node.backward, device, lambda _: results.pop().backward())  # type: ignore[no-untyped-call]
+    if node.in_thread:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(back, out).result()
+    else:
+        back(out)
 
 
 def rerun(node: parts.Checkpoint, body: Run, x: Tensor, out: list[Tensor]) -> Tensor:
@@ -184,12 +181,9 @@ def stop(_: list[Tensor]) -> None:
     raise StoppedError
 
 
-def around(context: Callable[[], AbstractContextManager[object]], body: Run) -> Run:
-    def run(out: list[Tensor]) -> None:
-        with context():
-            body(out)
-
-    return run
+def around(context: Callable[[], AbstractContextManager[object]], body: Run, out: list[Tensor]) -> None:
+    with context():
+        body(out)
 
 
 def generating(region: Callable[[], Any], first: Run, rest: Run, rules: parts.Rules | None) -> Run:
@@ -211,7 +205,7 @@ def generating(region: Callable[[], Any], first: Run, rest: Run, rules: parts.Ru
     return run
 
 
-def together(bodies: list[Run]) -> Run:
+def together(bodies: list[Run], out: list[Tensor]) -> None:
     meet = Barrier(len(bodies))
 
     def start(body: Run) -> list[Tensor]:
@@ -220,26 +214,20 @@ def together(bodies: list[Run]) -> Run:
         body(out)
         return out
 
-    def run(out: list[Tensor]) -> None:
-        with ThreadPoolExecutor(len(bodies)) as pool:
-            for future in [pool.submit(start, body) for body in bodies]:
-                out += future.result()
-
-    return run
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        for future in [pool.submit(start, body) for body in bodies]:
+            out += future.result()
 
 
-def compiled(body: Run, region: Callable[[], Any]) -> Run:
+def compiled(body: Run, region: Callable[[], Any], out: list[Tensor]) -> None:
     def function() -> list[Tensor]:
         out: list[Tensor] = []
         body(out)
         return out
 
-    def run(out: list[Tensor]) -> None:
-        code = function.__code__.replace()  # Dynamo has not compiled this new code object.
-        fresh = torch.compile(FunctionType(code, globals(), "fresh", None, function.__closure__), backend="eager")
+    code = function.__code__.replace()  # Dynamo has not compiled this new code object.
+    fresh = torch.compile(FunctionType(code, globals(), "fresh", None, function.__closure__), backend="eager")
+    out += fresh()
+    with region():
         out += fresh()
-        with region():
-            out += fresh()
-        out += fresh()
-
-    return run
+    out += fresh()

@@ -39,6 +39,12 @@ def probes(key: str, names: Iterable[str]) -> Iterator[None]:
         yield
 
 
+def overload_of(name: str) -> Any:
+    """Return an ATen overload, such as "conv1d.padding"."""
+    op, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, op), overload or "default")
+
+
 @contextmanager
 def overriding() -> Iterator[torch.library.Library]:
     """Yield a library of kernels that replace PyTorch's, and suppress PyTorch's warning."""

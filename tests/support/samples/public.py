@@ -161,8 +161,6 @@ ARGUMENTS: dict[tuple[str, str], Callable[[Make], tuple[object, ...] | Arguments
     ),
     ("kl_div", "torch.nn.functional.kl_div"): lambda make: Arguments(_pair(make), {"reduction": "batchmean"}),
     ("linalg_matrix_norm", "torch.linalg.norm"): lambda make: (make(3, 2), 2),
-    ("linalg_vector_norm", "torch.linalg.norm"): lambda make: (make(2, 3),),
-    ("norm", "torch.nn.functional.normalize"): lambda make: (make(2, 3),),
     ("norm", "torch.nn.functional.pairwise_distance"): _pair,
     ("norm", "torch.nn.PairwiseDistance"): _pair,
     **{("nuclear_norm", f"torch.{name}"): lambda make: (make(3, 2), "nuc") for name in ("norm", "Tensor.norm")},
