@@ -11,7 +11,7 @@ from polycast.cast_by_hand import NARROW
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
-from tests.support.xla import NEEDS_XLA
+from tests.support.devices import NEEDS_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 
@@ -134,11 +134,9 @@ def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:
 
 
 def test_setup_context_gets_the_output_that_forward_returned() -> None:
-    def setup_context(_: Any, inputs: Any, output: Any) -> Any:
-        return dtypes((inputs, output))
-
+    setup_context = polycast.custom_fwd(cast_inputs=HALF)(lambda _, inputs, output: dtypes((inputs, output)))
     with polycast.autocast("cpu"):
-        found = polycast.custom_fwd(cast_inputs=HALF)(setup_context)(None, (torch.ones(2),), torch.ones(2))
+        found = setup_context(None, (torch.ones(2),), torch.ones(2))
     assert found == ((HALF,), F32)
 
 

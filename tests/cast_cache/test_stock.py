@@ -14,9 +14,8 @@ from torch.utils.weak import TensorWeakRef
 
 from tests.cast_cache.programs import MODES, Program, check_program, programs
 from tests.cast_cache.stock import count_allocated, count_casts, module_of, stock
-from tests.support.devices import casts_by_itself
+from tests.support.devices import NEEDS_XLA, casts_by_itself
 from tests.support.properties import examples
-from tests.support.xla import NEEDS_XLA
 
 BF16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -17,12 +17,6 @@ def new_data(weight: nn.Parameter, value: float) -> None:
     weight.data = weight.data + value
 
 
-def new_data_twice(weight: nn.Parameter, value: float) -> None:
-    """Assign new data twice. The last tensor can have the address of the first one."""
-    new_data(weight, value)
-    new_data(weight, value)
-
-
 def add_to_data(weight: nn.Parameter, value: float) -> None:
     """Add to ``.data`` in place, like code that merges an adapter."""
     weight.data += value
@@ -59,7 +53,8 @@ CHANGES: dict[str, Change] = {
     "in inference mode": torch.inference_mode()(lambda w, value: w.add_(value)),
     "load_state_dict": lambda w, value: module_of(w).load_state_dict({"tensor0": w.detach() + value}),
     "new .data": new_data,
-    "new .data, twice": new_data_twice,
+    # The last tensor can have the address of the first one.
+    "new .data, twice": lambda w, value: list(map(new_data, (w, w), (value, value))),
     "swapped .data": swap_data,
     "a view as .data": transpose_data,
     "another dtype and back": other_type_and_back,

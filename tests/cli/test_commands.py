@@ -62,9 +62,12 @@ def test_an_op_is_printed_as_a_table_of_its_rules(op: str, capsys: pytest.Captur
     assert told.startswith(str(Rules(rule for rule in rules if rule.device == "cuda"))) and UNLISTED not in told
 
 
-def test_an_aten_op_that_no_device_lists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_op_that_no_device_lists_is_printed_without_and_with_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["torch.add"]) == 0
     assert capsys.readouterr().out == f"torch.add: unlisted on every device.\n\n{UNLISTED}\n"
+    with polycast.use(polycast.Policy({"mul": "fp32"})):
+        assert main(["mul"]) == 0
+    assert "mul  all     fp32      Policy: mul" in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize(("release", "category"), [("2.11", "unlisted"), ("2.12", "fp32")])
@@ -72,12 +75,6 @@ def test_an_op_is_printed_for_a_release(release: str, category: str, capsys: pyt
     assert main(["op", "rms_norm", "-d", "cuda", "--torch", release]) == 0
     first, *_ = capsys.readouterr().out.partition("\n\n")
     assert f" {category} " in f"{first} " and polycast.policy.category("rms_norm", "cuda", torch=release) == category
-
-
-def test_a_rule_for_an_op_that_no_device_lists_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    with polycast.use(polycast.Policy({"mul": "fp32"})):
-        assert main(["mul"]) == 0
-    assert "mul  all     fp32      Policy: mul" in capsys.readouterr().out.splitlines()
 
 
 def test_all_problems_of_the_policy_in_the_environment_are_printed(tmp_path: Path) -> None:

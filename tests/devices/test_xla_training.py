@@ -10,10 +10,9 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as attention
 
-from tests.support.devices import synchronize
+from tests.support.devices import NEEDS_XLA, Traffic, synchronize
 from tests.support.optimizers import OURS, clip, clones, parameters, set_grads
 from tests.support.process import python
-from tests.support.xla import NEEDS_XLA, Traffic
 
 pytestmark = NEEDS_XLA
 

@@ -4,8 +4,7 @@ import torch
 from polycast.cast_by_hand import expected
 from polycast.devices import device_type_of
 
-from tests.support.arguments import Maker
-from tests.support.below import overload_of
+from tests.support.below import Maker, overload_of
 from tests.support.cases import Case
 from tests.support.probe import ReachedError, reach, region, tensors_of
 

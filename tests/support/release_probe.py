@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import torch
 
-from tests.support.arguments import Maker
-from tests.support.below import ReachedError, autocasting, fake_tensors, overload_of, probes
+from tests.support.below import Maker, ReachedError, autocasting, fake_tensors, overload_of, probes
 
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"

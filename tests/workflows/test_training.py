@@ -13,8 +13,7 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.support.devices import RESIZES, for_scaling, synchronize
-from tests.support.xla import NEEDS_XLA
+from tests.support.devices import NEEDS_XLA, RESIZES, for_scaling, synchronize
 
 BF16 = torch.bfloat16
 TOLERANCE = {torch.float16: 0.01, BF16: 0.05}

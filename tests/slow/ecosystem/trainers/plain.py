@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Trained
+from tests.slow.ecosystem.recipes import STEPS, Kit, Trained, batches
 from tests.support.optimizers import clip
 
 
@@ -58,11 +58,11 @@ def loop(kit: Kit, make: Callable[[Kit], Any] = Loop) -> Trained:
     recipe, path = kit.recipe, kit.folder / "checkpoint"
     run = make(kit)
     if recipe.resume:
-        run.run(Batches(recipe, last=recipe.resume))
+        run.run(batches(recipe, last=recipe.resume))
         run.save(path)
         run = make(kit)
         run.load(path)
-    run.run(Batches(recipe, recipe.resume, STEPS))
+    run.run(batches(recipe, recipe.resume, STEPS))
     return run.trained()  # type: ignore[no-any-return]
 
 
