@@ -51,7 +51,12 @@ def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
     class Multiply(torch.autograd.Function):
         generate_vmap_rule = True
         forward = staticmethod(wrap(lambda a, b: a.mm(b)))
-        setup_context = staticmethod(wrap(lambda ctx, inputs, _: ctx.save_for_backward(*inputs)))
+
+        @staticmethod
+        @wrap  # type: ignore[untyped-decorator]
+        def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], _: torch.Tensor) -> None:
+            ctx.save_for_backward(*inputs)
+
         backward = staticmethod(polycast.custom_bwd(_multiply_backward))
 
     return Multiply
@@ -134,9 +139,11 @@ def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:
 
 
 def test_setup_context_gets_the_output_that_forward_returned() -> None:
-    setup_context = polycast.custom_fwd(cast_inputs=HALF)(lambda _, inputs, output: dtypes((inputs, output)))
+    def setup_context(_: Any, inputs: Any, output: Any) -> Any:
+        return dtypes((inputs, output))
+
     with polycast.autocast("cpu"):
-        found = setup_context(None, (torch.ones(2),), torch.ones(2))
+        found = polycast.custom_fwd(cast_inputs=HALF)(setup_context)(None, (torch.ones(2),), torch.ones(2))
     assert found == ((HALF,), F32)
 
 

@@ -62,12 +62,6 @@ def test_a_command_exists(command: str) -> None:
         assert find_spec(words[0])
 
 
-def path_of(path: str) -> Path:
-    """Return the absolute path for a path on a page, which is relative to the root or to the package's folder."""
-    inside = ROOT / "python" / "polycast" / path
-    return inside if inside.exists() else ROOT / path
-
-
 def test_the_paths_in_the_pages_exist() -> None:
     links = [(name, link) for name in PAGES for link in re.findall(r"\]\(([^)]+)\)", page(name))]
     paths = [
@@ -81,7 +75,9 @@ def test_the_paths_in_the_pages_exist() -> None:
     assert [path for path in files if not path.exists()] == []
     # Files that make writes need not exist, and `errors.txt` is the name of a file in several folders of tests.
     later = ("build/", ".venv", "errors.txt")
-    assert [place for place in paths if not place[1].startswith(later) and not path_of(place[1]).exists()] == []
+    tops = (ROOT, ROOT / "python" / "polycast")  # A path is relative to the root or to the package's folder.
+    own = [(name, path) for name, path in paths if not path.startswith(later)]
+    assert [(name, path) for name, path in own if not any((top / path).exists() for top in tops)] == []
 
 
 def test_the_readme_can_be_read_in_two_minutes() -> None:
