@@ -5,7 +5,6 @@
     python -m benchmarks.autocast_overhead
 """
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from typing import Any
 import polycast
 import torch
 
-from benchmarks.side_by_side import Measure, Record, interleave, looped, machine, print_table, ratio
+from benchmarks.side_by_side import Measure, Record, interleave, looped, machine, new_parser, parse, print_table, ratio
 
 LOOP_SECONDS = 2e-3
 
@@ -107,11 +106,7 @@ def added(more: Record, less: Record) -> float:
 
 def main() -> None:
     """Measure all cases, regions and the import, and print the results and the machine."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=200, help="run this number of rounds (default: 200)")
-    rounds = parser.parse_args().rounds
-    if rounds < 10:
-        parser.error(f"--rounds: expected at least 10, got {rounds}; pass 10 or more")
+    rounds = parse(new_parser(__doc__, rounds=200), least=10).rounds
     named, table = tensors(), []
     for name in CASES:
         records = interleave(kernels(name, named), rounds)

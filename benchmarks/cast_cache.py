@@ -5,9 +5,7 @@ and training of low-rank adapters over frozen weights. All variants of a case ru
 `benchmarks/side_by_side.py` describes. `pure` is the model in bfloat16, without autocast.
 """
 
-import argparse
 import gc
-import os
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
@@ -19,7 +17,7 @@ from polycast import _extension, cast_cache
 from torch import Tensor, nn
 from torchvision.models.resnet import resnet18
 
-from benchmarks.side_by_side import finish, interleave, looped, ratio
+from benchmarks.side_by_side import finish, interleave, looped, new_parser, parse, ratio
 
 LOOP_SECONDS = 0.05
 Case = tuple[str, dict[str, Callable[[], object]]]  # The title of a case, and a function for each variant.
@@ -157,16 +155,10 @@ def measure(case: Case, rounds: int, device: str) -> None:
 
 def main() -> None:
     """Measure each selected case, and print the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__, rounds=15)
     parser.add_argument("--device", choices=("cpu", "xla"), default="cpu")
-    parser.add_argument("--rounds", type=int, default=15, help="run this number of rounds (default: 15)")
     parser.add_argument("--only", default="", help="measure the cases whose titles contain this text (default: all)")
-    options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error(f"--rounds: expected at least 1, got {options.rounds}; pass 1 or more")
-    if options.device == "xla":
-        os.environ.setdefault("PJRT_DEVICE", "CPU")
-        import torch_xla  # noqa: F401 -- registers the device
+    options = parse(parser)
     for make in cases(options.device):
         case = make()
         if options.only in case[0]:

@@ -1,7 +1,6 @@
 """The examples in the package's docstrings, which must print the documented output."""
 
 import doctest
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -25,20 +24,13 @@ def imported(name: str) -> ModuleType:
     return module
 
 
-@pytest.fixture
-def restored() -> Iterator[None]:
-    """Restore the installation after the test."""
-    before = polycast.installed()
-    yield
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_run(name: str) -> None:
+    module, before = imported(name), polycast.installed()
+    results = doctest.testmod(module)
     polycast.uninstall()
     if before:
         polycast.install(*before)
-
-
-@pytest.mark.usefixtures("restored")
-@pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of_a_module_run(name: str) -> None:
-    results = doctest.testmod(imported(name))
     assert results.attempted > 0 and results.failed == 0, "the report is on stdout"
 
 

@@ -11,7 +11,7 @@ from polycast.cast_by_hand import NARROW
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
-from tests.support.xla import NEEDS_XLA
+from tests.support.devices import NEEDS_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 
@@ -46,16 +46,14 @@ def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycas
 def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
     """Return an autograd function that multiplies matrices, with ``setup_context``."""
 
+    wrap: Any = polycast.custom_fwd(cast_inputs=cast_inputs)
+
     class Multiply(torch.autograd.Function):
         generate_vmap_rule = True
+        forward = staticmethod(wrap(lambda a, b: a.mm(b)))
 
         @staticmethod
-        @polycast.custom_fwd(cast_inputs=cast_inputs)
-        def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            return a.mm(b)
-
-        @staticmethod
-        @polycast.custom_fwd(cast_inputs=cast_inputs)
+        @wrap  # type: ignore[untyped-decorator]
         def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], _: torch.Tensor) -> None:
             ctx.save_for_backward(*inputs)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.utils.checkpoint import CheckpointFunction
 
+from tests.support.devices import NEEDS_XLA
 from tests.support.probe import kernels_of, stock_kernels, transparent
-from tests.support.xla import NEEDS_XLA
 
 X = torch.ones(4, 4)
 

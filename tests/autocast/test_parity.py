@@ -31,9 +31,9 @@ from polycast.op_samples import (
     find,
 )
 
+from tests.support.below import autocasting
 from tests.support.cases import Case
 from tests.support.devices import casts_by_itself, lower_precision, require_lstm
-from tests.support.probe import region_with_gradients
 from tests.support.properties import TIMES
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
@@ -99,7 +99,7 @@ def in_region(case: Case, device: str, cell: Cell) -> list[Result]:
     """Return the values and gradients in a region, with the active kernels."""
 
     def call(sample: Arguments) -> Any:
-        with region_with_gradients(case.device, cell[0]):
+        with autocasting(device_type_of(case.device), cell[0]):
             return find(case.name)(*sample.args, **sample.kwargs)  # type: ignore[misc]
 
     return results(call, arguments(case.name, Make(device, *cell[1])))

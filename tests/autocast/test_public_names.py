@@ -9,21 +9,10 @@ import torch
 from polycast import Policy, _extension
 from polycast.devices import device_type_of
 from polycast.op_samples import WITHOUT_SAMPLE, Make
+from polycast.scope.scopes import over
 
+from tests.support import probe
 from tests.support.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
-from tests.support.probe import (
-    HAS_XLA,
-    ReachedError,
-    in_force,
-    is_here,
-    is_reachable,
-    kernels_of,
-    probes,
-    recorded,
-    region,
-    stock_kernels,
-    tensors_of,
-)
 from tests.support.samples.public import ARGUMENTS, composites, prepare
 
 HERE = {case.op for case in ALL_CASES}  # Some ops belong to other releases.
@@ -31,7 +20,7 @@ HERE = {case.op for case in ALL_CASES}  # Some ops belong to other releases.
 NAMES = [(op.name, name) for op in POLICY.ops if op.name in HERE - WITHOUT_SAMPLE.keys() for name in op.public]
 # A call with named tensors does not reach a probe, and a banned op raises before it reaches one.
 LISTED = [case for case in ALL_CASES if not case.is_named and case.category != "banned"]
-REACHED = [device for device in DEVICES if is_here(device) or is_reachable(device)]
+REACHED = [device for device in DEVICES if probe.is_here(device) or probe.is_reachable(device)]
 
 
 def test_every_public_name_reaches_its_op() -> None:
@@ -53,34 +42,34 @@ def arrivals(device: str, names: list[tuple[str, str]]) -> dict[tuple[str, str],
         if case.device == device:
             overloads.setdefault(case.op, []).append(case.name)
     reaches = [case.reaches for case in LISTED if case.device == device]
-    with kernels_of(device), tensors_of(device):
+    with probe.kernels_of(device), probe.tensors_of(device):
         make = Make(device_type_of(device))
         calls = {(op, name): prepare(op, name, overloads[op], make) for op, name in names if op in overloads}
-        with probes(device, reaches), region(device, _extension.DEVICES[device].lower_precision[0]):
+        with probe.probes(device, reaches), probe.region(device, _extension.DEVICES[device].lower_precision[0]):
             return {names: {first_reached(call) for call in calls[names]} for names in calls}
 
 
 def first_reached(call: Callable[[], object]) -> str:
     try:
         call()
-    except ReachedError as reached:
+    except probe.ReachedError as reached:
         return reached.name.partition(".")[0]
     except Exception as error:  # The test reports all failing names together.
         return f"{type(error).__name__}: {error}"
     return "no listed op"
 
 
-@pytest.mark.skipif(not HAS_XLA, reason="composites run other ops in other releases; the reference has torch_xla")
+@pytest.mark.skipif(not probe.HAS_XLA, reason="composites run other ops in other releases; the reference has torch_xla")
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell warns.
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):
         overloads = [case.name for case in LISTED if case.device == device]
-        with stock_kernels(), recorded(device, overloads) as ops, tensors_of(device):
+        with probe.stock_kernels(), probe.recorded(device, overloads) as ops, probe.tensors_of(device):
             for name, call in composites(Make(device_type_of(device))):
                 ops.clear()
                 with (
-                    region(device, torch.bfloat16),
+                    probe.region(device, torch.bfloat16),
                     suppress(RuntimeError, AssertionError),
                 ):  # Without the device, most calls fail after some of their ops.
                     call()
@@ -95,10 +84,10 @@ def test_composites_run_the_ops_that_the_policy_lists() -> None:
 @pytest.mark.parametrize("device", [device for device in FIRST_ON_KEY if device in REACHED])
 def test_a_rule_by_a_public_name_applies_to_each_call_of_the_name(device: str) -> None:
     """On cuda, a CUDA build of PyTorch runs the RNNs of cuDNN, whose op cannot have a rule."""
-    with kernels_of(device), tensors_of(device):
+    with probe.kernels_of(device), probe.tensors_of(device):
         for name, call in composites(Make(device_type_of(device))):
             banned = pytest.raises(RuntimeError, match=f"is banned on {device} by Policy: {name}")
-            with region(device, torch.bfloat16), in_force(Policy({name: "banned"})), banned:
+            with probe.region(device, torch.bfloat16), over(Policy({name: "banned"})), banned:
                 call()
 
 

@@ -11,7 +11,7 @@ from polycast import region
 from polycast.devices import XLA
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.support.xla import NEEDS_XLA
+from tests.support.devices import NEEDS_XLA
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 X = torch.ones(2, 2)
@@ -32,21 +32,6 @@ def _no_warning_issued() -> None:
     region._doubts.cache_clear()
 
 
-@pytest.fixture
-def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a machine with neither an accelerator nor ``torch_xla``."""
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)  # noqa: ARG005
-    monkeypatch.setattr(XLA, "is_here", False)
-
-
-@pytest.fixture
-def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate two XPUs, of which the second is current."""
-    monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("xpu", 1))  # noqa: ARG005
-
-
-@pytest.mark.usefixtures("an_xpu")
 @pytest.mark.parametrize(
     ("device", "kind"),
     [
@@ -57,7 +42,12 @@ def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(torch.device("xla:0"), "xla", marks=NEEDS_XLA),
     ],
 )
-def test_a_device_is_a_string_a_device_or_the_current_accelerator(device: str | torch.device, kind: str) -> None:
+def test_a_device_is_a_string_a_device_or_the_current_accelerator(
+    device: str | torch.device, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test simulates two XPUs, of which the second is current."""
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("xpu", 1))
     before = state(kind)
     with polycast.autocast(device):
         assert state(kind) == (True, BF16)
@@ -83,9 +73,13 @@ SPELLINGS: list[tuple[str, torch.dtype]] = [
 ]
 
 
-@pytest.mark.usefixtures("host_only")
 @pytest.mark.parametrize(("call", "dtype"), SPELLINGS)
-def test_each_spelling_of_a_region_has_its_dtype(call: str, dtype: torch.dtype) -> None:
+def test_each_spelling_of_a_region_has_its_dtype(
+    call: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test simulates a machine with neither an accelerator nor ``torch_xla``."""
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: None)
+    monkeypatch.setattr(XLA, "is_here", False)
     with eval(call) as opened:
         assert (X @ X).dtype is dtype
     assert isinstance(opened, torch.autocast)

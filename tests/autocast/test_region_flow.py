@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from tests.autocast.test_region import BF16, F32, HALF, X, square
-from tests.support.xla import NEEDS_XLA
+from tests.support.devices import NEEDS_XLA
 
 
 def test_a_decorated_function_can_call_itself() -> None:

@@ -16,9 +16,9 @@ import torch
 from polycast import installation
 from polycast._import_hook import ImportHook
 
+from tests.support.devices import NEEDS_XLA
 from tests.support.probe import HAS_XLA
 from tests.support.process import python
-from tests.support.xla import NEEDS_XLA
 
 DYNAMO = "torch._dynamo, torch.compiler.config"
 MOST = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}" if HAS_XLA else DYNAMO

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import polycast
@@ -91,8 +92,7 @@ def test_a_mode_sees_the_casts_of_stock_autocast_only() -> None:
         assert found == seen()
 
 
-def fakes() -> FakeTensorMode:
-    return FakeTensorMode(allow_non_fake_inputs=True)
+fakes = partial(FakeTensorMode, allow_non_fake_inputs=True)
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])

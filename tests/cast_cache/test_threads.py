@@ -86,7 +86,6 @@ def test_a_thread_sees_changes_before_its_region() -> None:
         other.submit(region.__exit__, None, None, None).result()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_child_that_was_forked_during_a_lookup_can_use_kept_casts() -> None:
     """The other thread spends much of its time in lookups. A child that hangs is ended by its alarm."""

@@ -9,34 +9,12 @@ from torch import nn
 
 from tests.cast_cache.stock import module_of
 
-Change = Callable[[nn.Parameter, float], None]
-
-
-def without_grad(change: Callable[[nn.Parameter, float], object]) -> Change:
-    def run(weight: nn.Parameter, value: float) -> None:
-        with torch.no_grad():
-            change(weight, value)
-
-    return run
-
-
-@torch.inference_mode()
-def in_inference_mode(weight: nn.Parameter, value: float) -> None:
-    weight.add_(value)
-
-
-def load(weight: nn.Parameter, value: float) -> None:
-    module_of(weight).load_state_dict({"tensor0": weight.detach() + value})
+Change = Callable[[nn.Parameter, float], object]
+without_grad = torch.no_grad()
 
 
 def new_data(weight: nn.Parameter, value: float) -> None:
     weight.data = weight.data + value
-
-
-def new_data_twice(weight: nn.Parameter, value: float) -> None:
-    """Assign new data twice. The last tensor can have the address of the first one."""
-    new_data(weight, value)
-    new_data(weight, value)
 
 
 def add_to_data(weight: nn.Parameter, value: float) -> None:
@@ -72,10 +50,11 @@ CHANGES: dict[str, Change] = {
     "in-place operation": without_grad(lambda w, value: w.add_(value)),
     "operation on a view": without_grad(lambda w, value: w[0].mul_(1 + value)),
     "operation on a detached tensor": without_grad(lambda w, value: w.detach().add_(value)),
-    "in inference mode": in_inference_mode,
-    "load_state_dict": load,
+    "in inference mode": torch.inference_mode()(lambda w, value: w.add_(value)),
+    "load_state_dict": lambda w, value: module_of(w).load_state_dict({"tensor0": w.detach() + value}),
     "new .data": new_data,
-    "new .data, twice": new_data_twice,
+    # The last tensor can have the address of the first one.
+    "new .data, twice": lambda w, value: list(map(new_data, (w, w), (value, value))),
     "swapped .data": swap_data,
     "a view as .data": transpose_data,
     "another dtype and back": other_type_and_back,
@@ -83,7 +62,7 @@ CHANGES: dict[str, Change] = {
     "polycast's AdamW": step(polycast.syncfree.AdamW),
 }
 NOT_ON_XLA: dict[str, Change] = {
-    "set_": without_grad(lambda w, value: w.set_(w + value)),  # type: ignore[call-overload]
+    "set_": without_grad(lambda w, value: w.set_(w + value)),
     "foreach": without_grad(lambda w, value: torch._foreach_add_([w], value)),
     "Adam, fused": step(torch.optim.Adam, fused=True),
 }

@@ -1,10 +1,7 @@
 """``python -m polycast``: its output and its errors."""
 
-import os
 import platform
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import polycast
@@ -14,6 +11,8 @@ from polycast._extension import DEVICES
 from polycast.cli.commands import main
 from polycast.collect_env import report
 from polycast.policy.rules import BUILT_IN, Rules
+
+from tests.support.process import run_python
 
 UNLISTED = "unlisted: autocast leaves it alone; the ops that it runs follow their own rules."
 
@@ -44,7 +43,7 @@ def test_without_an_op_it_prints_the_installation(capsys: pytest.CaptureFixture[
 def test_the_report_lists_the_environment_and_the_overriding_policies() -> None:
     with polycast.use("torch-2.11"):
         assert re.search(r"^policy         built-in, with other rules for \d+ ops$", report(), re.MULTILINE)
-    told = _run("-m", "polycast", POLYCAST_POLICY="torch-2.11", POLYCAST_INSTALL="0").stdout
+    told = run_python("-m", "polycast", POLYCAST_POLICY="torch-2.11", POLYCAST_INSTALL="0").stdout
     assert re.search(r"^policy         built-in$", told, re.MULTILINE)  # No installed kernel follows the rules.
     assert re.search(r"^environment    POLYCAST_INSTALL=0, POLYCAST_POLICY=torch-2.11$", told, re.MULTILINE)
     assert re.search(r"^cuda .* on request$", told, re.MULTILINE)
@@ -63,9 +62,12 @@ def test_an_op_is_printed_as_a_table_of_its_rules(op: str, capsys: pytest.Captur
     assert told.startswith(str(Rules(rule for rule in rules if rule.device == "cuda"))) and UNLISTED not in told
 
 
-def test_an_aten_op_that_no_device_lists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_op_that_no_device_lists_is_printed_without_and_with_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["torch.add"]) == 0
     assert capsys.readouterr().out == f"torch.add: unlisted on every device.\n\n{UNLISTED}\n"
+    with polycast.use(polycast.Policy({"mul": "fp32"})):
+        assert main(["mul"]) == 0
+    assert "mul  all     fp32      Policy: mul" in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize(("release", "category"), [("2.11", "unlisted"), ("2.12", "fp32")])
@@ -73,12 +75,6 @@ def test_an_op_is_printed_for_a_release(release: str, category: str, capsys: pyt
     assert main(["op", "rms_norm", "-d", "cuda", "--torch", release]) == 0
     first, *_ = capsys.readouterr().out.partition("\n\n")
     assert f" {category} " in f"{first} " and polycast.policy.category("rms_norm", "cuda", torch=release) == category
-
-
-def test_a_rule_for_an_op_that_no_device_lists_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    with polycast.use(polycast.Policy({"mul": "fp32"})):
-        assert main(["mul"]) == 0
-    assert "mul  all     fp32      Policy: mul" in capsys.readouterr().out.splitlines()
 
 
 def test_all_problems_of_the_policy_in_the_environment_are_printed(tmp_path: Path) -> None:
@@ -89,17 +85,11 @@ def test_all_problems_of_the_policy_in_the_environment_are_printed(tmp_path: Pat
         f"{broken}: ops.relu: expected a category, or a dtype that a rule can cast to, got 'fp23'; did you mean "
         "'fp32'?\n"
     )
-    imported = _run("-c", "import polycast", POLYCAST_POLICY=str(broken))
+    imported = run_python("-c", "import polycast", POLYCAST_POLICY=str(broken))
     named = f"ImportError: POLYCAST_POLICY names {broken}, which cannot be used:\n{problems}"
     assert (imported.returncode, imported.stderr.count(named)) == (1, 1)
-    command = _run("-m", "polycast", "softmax", POLYCAST_POLICY=str(broken))
+    command = run_python("-m", "polycast", "softmax", POLYCAST_POLICY=str(broken))
     assert (command.returncode, command.stderr) == (2, named.replace("ImportError", "error"))
-
-
-def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env={**os.environ, **environment}, check=False
-    )
 
 
 def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.process import run_python
+
 # Each command runs in a fork after the imports, which take longer than most commands.
 FORKS = """
 import gc, io, json, os, sys
@@ -83,18 +85,6 @@ OUTPUTS = ("pipe", "/dev/full", "/dev/full unbuffered", "closed")
 Ends = dict[str, tuple[int, str]]
 
 
-def ran(cases: list[tuple[list[str], str]], folder: Path) -> list[tuple[int, str]]:
-    """Run commands in a folder, and return the status and the standard error of each.
-
-    The text in each case selects stdout: a file, "FILE unbuffered", "closed", or "pipe", which has no reader.
-    """
-    command = [sys.executable, "-c", FORKS]
-    texts = json.dumps(cases)
-    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
-    done = subprocess.run(command, input=texts, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    return [(status, said) for status, said in map(json.loads, done.stdout.splitlines())]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a script for each case."""
@@ -106,13 +96,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ends(folder: Path) -> Ends:
-    """Return the status and the standard error of each case, and of each command by "name > output"."""
+    """Return the status and the standard error of each case, and of each command by "name > output".
+
+    The text of a command selects stdout: a file, "FILE unbuffered", "closed", or "pipe", which has no reader.
+    """
     commands = {}
     for place, (name, (_, before, after, *_)) in enumerate(CASES.items()):
         words = ["trace", *before.split(), str(folder / f"{place}.py"), *after.split()]
         commands[name] = (words, f"{place}.out")
     commands |= {f"{name} > {output}": (words, output) for output in OUTPUTS for name, words in COMMANDS.items()}
-    return dict(zip(commands, ran([*commands.values()], folder), strict=True))
+    command, texts = [sys.executable, "-c", FORKS], json.dumps([*commands.values()])
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    done = subprocess.run(command, input=texts, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    printed = map(json.loads, done.stdout.splitlines())
+    return {name: (status, said) for name, (status, said) in zip(commands, printed, strict=True)}
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "an error"])
@@ -125,8 +122,7 @@ def test_a_script_runs_unchanged_before_its_summary(name: str, folder: Path, end
 
 def test_only_the_error_of_the_script_is_printed(folder: Path, ends: Ends) -> None:
     path = folder / f"{[*CASES].index('an error')}.py"
-    alone = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert ends["an error"] == (1, alone.stderr)
+    assert ends["an error"] == (1, run_python(path).stderr)
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import random
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 from tests.debug.test_bisect import GOOD, LOWER, MODEL, ONES, OPS, Node, failing, lower, net
+from tests.support.process import run_python
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -139,9 +139,7 @@ def in_a_child_process() -> bool:
 
 def in_a_real_child_process() -> bool:
     program = "import polycast, torch\nwith polycast.autocast('cpu'): y = torch.ones(1, 2, 2) @ torch.ones(1, 2, 2)\n"
-    return (
-        subprocess.run([sys.executable, "-c", program + "assert y.dtype is torch.float32"], check=False).returncode == 0
-    )
+    return run_python("-c", program + "assert y.dtype is torch.float32").returncode == 0
 
 
 def einsum_is_exact(*, also_bmm: bool = False) -> bool:
@@ -155,11 +153,6 @@ def bmm_is_exact_next_to_einsum() -> bool:
     with polycast.autocast("cpu"):
         torch.einsum("bi,bi->b", ONES[0], ONES[0])
         return torch.bmm(ONES, ONES).dtype is torch.float32
-
-
-def softmax_is_exact() -> bool:
-    with polycast.autocast("cpu"):
-        return torch.softmax(ONES, -1).dtype is torch.float32
 
 
 def needs_fewer_rules_later() -> bool:
@@ -235,7 +228,9 @@ PLANTED = {
     "rules that one pass over the fix keeps": Planted(needs_fewer_rules_later, MODEL, [AT_B, IN, DEEP], [DEEP]),
     "an op that another runs, and the other": Planted(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
     "an op next to one that runs it": Planted(bmm_is_exact_next_to_einsum, None, [BMM]),
-    "softmax": Planted(softmax_is_exact, None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})),
+    "softmax": Planted(
+        partial(is_float, OPS["softmax"]), None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})
+    ),
 }
 
 # These programs have no culprit. The last value is a part of the error.

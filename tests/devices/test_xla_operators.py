@@ -10,9 +10,9 @@ from polycast import syncfree
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.support.devices import NEEDS_XLA
 from tests.support.process import python
 from tests.support.recorded_errors import RecordedError
-from tests.support.xla import NEEDS_XLA
 
 pytestmark = NEEDS_XLA
 

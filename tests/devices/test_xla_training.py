@@ -10,10 +10,9 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as attention
 
-from tests.support.devices import synchronize
-from tests.support.optimizers import OURS, clones, parameters, set_grads
+from tests.support.devices import NEEDS_XLA, Traffic, synchronize
+from tests.support.optimizers import OURS, clip, clones, parameters, set_grads
 from tests.support.process import python
-from tests.support.xla import NEEDS_XLA, Traffic
 
 pytestmark = NEEDS_XLA
 
@@ -122,11 +121,7 @@ class Training:
         with torch.autocast(self.device, dtype=BF16):
             outputs = self.model(inputs)
         self.scaler.scale((outputs.float().square() * factors).mean()).backward()
-        if isinstance(self.scaler, polycast.GradScaler):
-            self.scaler.clip_grad_norm(self.optimizer, max_norm=0.1)
-        else:
-            self.scaler.unscale_(self.optimizer)
-            nn.utils.clip_grad_norm_(self.model.parameters(), max_norm=0.1)
+        clip(self.scaler, self.optimizer, max_norm=0.1)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad()

@@ -3,11 +3,8 @@
 import contextlib
 import fnmatch
 import io
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -23,25 +20,13 @@ import codegen.__main__ as generator
 from codegen.categories import Category
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
-from tests.support.process import printed_by
-from tests.support.snippets import (
-    PAGES,
-    ROOT,
-    Example,
-    added_op,
-    blocks,
-    commands,
-    difference,
-    examples,
-    inline,
-    missing,
-    page,
-    sessions,
-)
+from tests.support import snippets
+from tests.support.process import printed_by, run_python
+from tests.support.snippets import PAGES, ROOT, page
 
-# The environment of a user's command. PyTorch warns if NumPy is not installed.
-OWN = {**os.environ, "PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
-COMMANDS = sorted(set().union(*map(commands, PAGES)))
+# A variable for a user's command. PyTorch warns if NumPy is not installed.
+OWN = {"PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
+COMMANDS = sorted(set().union(*map(snippets.commands, PAGES)))
 QUICK = {"conv2d", "LSTM", "diff"}  # These polycast commands run, because they are fast.
 
 
@@ -77,18 +62,12 @@ def test_a_command_exists(command: str) -> None:
         assert find_spec(words[0])
 
 
-def path_of(path: str) -> Path:
-    """Return the absolute path for a path on a page, which is relative to the root or to the package's folder."""
-    inside = ROOT / "python" / "polycast" / path
-    return inside if inside.exists() else ROOT / path
-
-
 def test_the_paths_in_the_pages_exist() -> None:
     links = [(name, link) for name in PAGES for link in re.findall(r"\]\(([^)]+)\)", page(name))]
     paths = [
         (name, text)
         for name in PAGES
-        for text in inline(name)
+        for text in snippets.inline(name)
         if re.fullmatch(r"[\w./]+/[\w.]*|\w+\.(py|yaml|md|txt)", text)
     ]
     # `make docs` generates the pages of ops, and checks all links and anchors of the site.
@@ -96,7 +75,9 @@ def test_the_paths_in_the_pages_exist() -> None:
     assert [path for path in files if not path.exists()] == []
     # Files that make writes need not exist, and `errors.txt` is the name of a file in several folders of tests.
     later = ("build/", ".venv", "errors.txt")
-    assert [place for place in paths if not place[1].startswith(later) and not path_of(place[1]).exists()] == []
+    tops = (ROOT, ROOT / "python" / "polycast")  # A path is relative to the root or to the package's folder.
+    own = [(name, path) for name, path in paths if not path.startswith(later)]
+    assert [(name, path) for name, path in own if not any((top / path).exists() for top in tops)] == []
 
 
 def test_the_readme_can_be_read_in_two_minutes() -> None:
@@ -105,39 +86,41 @@ def test_the_readme_can_be_read_in_two_minutes() -> None:
 
 @pytest.mark.slow
 def test_every_figure_of_the_pages_is_drawn(tmp_path: Path) -> None:
-    if missing(["import matplotlib"]):
+    if snippets.missing(["import matplotlib"]):
         pytest.skip("the figures need matplotlib")
-    subprocess.run([sys.executable, "docs/figures/draw.py", str(tmp_path)], cwd=ROOT, env=OWN, check=True)
+    drawn = run_python("docs/figures/draw.py", tmp_path, cwd=ROOT, **OWN)
+    assert drawn.returncode == 0, drawn.stderr
     shown = {Path(link).name for name in PAGES for link in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page(name))}
     assert shown == {path.name for path in tmp_path.iterdir()}
 
 
-WITH_EXAMPLES = [name for name in PAGES if blocks(name, "python")]
+SESSIONS = [session for name in PAGES for session in snippets.sessions(name)]
+WITH_EXAMPLES = [name for name in PAGES if snippets.blocks(name, "python")]
 
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, list[str] | str]:
     """Return the outputs or the error of each page's code blocks, for pages whose packages are installed."""
-    sources = {name: [example.source for example in examples(name)] for name in WITH_EXAMPLES}
-    return printed_by({name: texts for name, texts in sources.items() if not missing(texts)})
+    sources = {name: [example.source for example in snippets.examples(name)] for name in WITH_EXAMPLES}
+    return printed_by({name: texts for name, texts in sources.items() if not snippets.missing(texts)})
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_examples_of_a_page_print_what_it_shows(name: str, printed: dict[str, list[str] | str]) -> None:
     """A block can use names of earlier blocks."""
-    shown = examples(name)
-    lacking = missing(example.source for example in shown)
+    shown = snippets.examples(name)
+    lacking = snippets.missing(example.source for example in shown)
     if lacking:
         pytest.skip(f"{name} needs {', '.join(lacking)}")
     outputs = printed[name]
     assert isinstance(outputs, list), outputs
-    differences = [difference(output, example.output) for output, example in zip(outputs, shown, strict=True)]
+    differences = [snippets.difference(output, example.output) for output, example in zip(outputs, shown, strict=True)]
     text = "\n".join(filter(None, differences))
     assert not text, text
 
 
 def test_a_policy_file_in_a_page_has_no_problems(tmp_path: Path) -> None:
-    for name, text in zip(("ops.yaml", "modules.yaml"), blocks("docs/rules.md", "yaml"), strict=True):
+    for name, text in zip(("ops.yaml", "modules.yaml"), snippets.blocks("docs/rules.md", "yaml"), strict=True):
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert polycast_main(["check", str(tmp_path / "ops.yaml")]) == 0
     children = {"encoder": nn.Sequential(nn.ReLU()), "layers": nn.Sequential(nn.ReLU()), "norm": nn.ReLU()}
@@ -156,13 +139,13 @@ def test_the_ops_with_different_rules_match_the_table() -> None:
     assert release != "2.9" or [name for name in names if not fnmatch.filter(ops, name)] == []
 
 
-@pytest.mark.parametrize("session", [session for name in PAGES for session in sessions(name)], ids=lambda s: s.source)
-def test_a_command_prints_what_its_page_shows(session: Example) -> None:
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.source)
+def test_a_command_prints_what_its_page_shows(session: snippets.Example) -> None:
     """A page shows stdout before stderr."""
     words = shlex.split(session.source)
     assert words[:2] == ["python", "-m"]
-    done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, env=OWN)
-    text = difference(done.stdout + done.stderr, session.output)
+    done = run_python(*words[1:], cwd=ROOT, **OWN)
+    text = snippets.difference(done.stdout + done.stderr, session.output)
     assert not text, text
 
 
@@ -170,7 +153,7 @@ def test_a_command_prints_what_its_page_shows(session: Example) -> None:
 def with_example(tmp_path: Path) -> Path:
     """Return the path of a copy of ``policy.yaml`` with the op that ``CONTRIBUTING.md`` adds."""
     path = tmp_path / "policy.yaml"
-    path.write_text(added_op(page("policy.yaml")), encoding="utf-8")
+    path.write_text(snippets.added_op(page("policy.yaml")), encoding="utf-8")
     return path
 
 
@@ -185,7 +168,7 @@ def test_the_example_op_of_contributing_is_generated_with_its_notes(with_example
 def test_the_example_mistake_of_contributing_is_reported_as_shown(
     with_example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (shown,) = [block.strip() for block in blocks("CONTRIBUTING.md", "") if block.startswith("policy.yaml:")]
+    (shown,) = [block.strip() for block in snippets.blocks("CONTRIBUTING.md", "") if block.startswith("policy.yaml:")]
     with_example.write_text(
         with_example.read_text(encoding="utf-8").replace("as: fp32, note: Our", "as: fp23, note: Our")
     )

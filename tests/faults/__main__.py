@@ -19,12 +19,13 @@ import multiprocessing
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
 
 from tests.faults.injected import ROOT, Fault, history, mutants
-from tests.faults.runner import COMPILED, Outcome, begin, make_copy, run, run_unchanged, state
+from tests.faults.runner import COMPILED, Outcome, begin, make_copy, run, state
 from tests.faults.selection import Recording, record
 
 FOLDER = ROOT / "build" / "faults"
@@ -57,7 +58,7 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
         numbers.put(number)
     with ProcessPoolExecutor(jobs, context, begin, (numbers, FOLDER, limit)) as pool:
         areas = dict.fromkeys(chosen.tests for chosen in tests.values() if not chosen.are_recorded)
-        for area, outcome in zip(areas, pool.map(run_unchanged, areas), strict=True):
+        for area, outcome in zip(areas, pool.map(partial(run, None), areas), strict=True):
             if outcome.result != "survived":
                 text = f"without a fault, {' '.join(area)}: {outcome.result} {outcome.by}; fix these tests first"
                 sys.exit(text + ", or raise --limit" * (outcome.result == "timeout"))

@@ -5,9 +5,10 @@ occurs once in the file, with its faulty form. A mutant changes or drops a token
 """
 
 import ast
+import itertools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ SEED = 20261124
 MUTANTS = {("python/polycast", ".py"): 120, ("csrc", ".cpp .h"): 25, ("codegen", ".py .j2"): 25}
 NOT_MUTATED = ("_built_for.py", "op_samples.py")  # The first file is generated, and the second has sample arguments.
 
+FIXED = (ast.Starred, ast.Constant)  # An argument of this kind is not swapped.
 Site = tuple[int, int, str]  # The start and the end of a text, and the replacement.
 
 
@@ -87,87 +89,55 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
-class _Sites(ast.NodeVisitor):
-    """A visitor that finds the possible changes of a Python file, with their kinds."""
+def _python_sites(text: str) -> Iterator[tuple[str, Site]]:
+    """Yield the possible changes of a Python file, by patterns of its syntax tree."""
+    lines = text.splitlines(keepends=True)
+    starts = [0, *itertools.accumulate(map(len, lines))]
 
-    def __init__(self, text: str) -> None:
-        self.found: list[tuple[str, Site]] = []
-        self._text = text
-        self._starts = [0]
-        for line in text.splitlines(keepends=True):
-            self._starts.append(self._starts[-1] + len(line))
-        self._lines = text.splitlines()
-
-    def _span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        return self._index(node.lineno, node.col_offset), self._index(node.end_lineno, node.end_col_offset)
-
-    def _index(self, line: int, column: int) -> int:
+    def index(line: int | None, column: int | None) -> int:
         """Return the index in the text for a line and a column. ``ast`` counts columns in bytes."""
-        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
+        assert line is not None
+        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
 
-    def visit_Compare(self, node: ast.Compare) -> None:
-        if len(node.ops) == 1:
-            start, end = self._span(node.left)[1], self._span(node.comparators[0])[0]
-            parts = re.fullmatch(r"(\)*\s*)(.*?)(\s*\(*)", self._text[start:end], re.DOTALL)
-            if parts is not None:
-                self.found.append(("comparison", (start, end, parts[1] + COMPARISONS[type(node.ops[0])] + parts[3])))
-        self.generic_visit(node)
+    def span(node: ast.stmt | ast.expr) -> tuple[int, int]:
+        return index(node.lineno, node.col_offset), index(node.end_lineno, node.end_col_offset)
 
-    def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call):
-            self.found.append(("dropped", (*self._span(node), "pass")))
-        self.generic_visit(node)
+    def visit(node: ast.AST) -> Iterator[tuple[str, Site]]:
+        match node:
+            case ast.Compare(left, [op], [right]):
+                start, end = span(left)[1], span(right)[0]
+                parts = re.fullmatch(r"(\)*\s*)(.*?)(\s*\(*)", text[start:end], re.DOTALL)
+                if parts is not None:
+                    yield "comparison", (start, end, parts[1] + COMPARISONS[type(op)] + parts[3])
+            case ast.Expr(ast.Call()) | ast.Assign([ast.Attribute() | ast.Subscript(), *_]) | ast.AugAssign():
+                yield "dropped", (*span(node), "pass")
+            case ast.Constant(value) if type(value) is int and value < 100:
+                yield "off-by-one", (*span(node), str(value + 1))
+            case ast.Call(_, [first, second, *_]) if not isinstance(first, FIXED) and not isinstance(second, FIXED):
+                (start, end), (begin, stop) = span(first), span(second)
+                yield "swapped", (start, stop, text[begin:stop] + text[end:begin] + text[start:end])
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child)
 
-    def visit_Assign(self, node: ast.Assign) -> None:
-        if isinstance(node.targets[0], (ast.Attribute, ast.Subscript)):
-            self.found.append(("dropped", (*self._span(node), "pass")))
-        self.generic_visit(node)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self.found.append(("dropped", (*self._span(node), "pass")))
-        self.generic_visit(node)
-
-    def visit_Constant(self, node: ast.Constant) -> None:
-        if type(node.value) is int and node.value < 100:
-            self.found.append(("off-by-one", (*self._span(node), str(node.value + 1))))
-
-    def visit_Call(self, node: ast.Call) -> None:
-        pair = node.args[:2]
-        if len(pair) == 2 and not any(isinstance(each, (ast.Starred, ast.Constant)) for each in pair):
-            (start, end), (begin, stop) = map(self._span, pair)
-            swapped = self._text[begin:stop] + self._text[end:begin] + self._text[start:end]
-            self.found.append(("swapped", (start, stop, swapped)))
-        self.generic_visit(node)
+    return visit(ast.parse(text))
 
 
-def _python_sites(text: str) -> list[tuple[str, Site]]:
-    sites = _Sites(text)
-    sites.visit(ast.parse(text))
-    return sites.found
-
-
-_LINES = (
-    ("comparison", re.compile(r"(?<= )(==|!=|<=|>=|&&|\|\|)(?= )")),
-    ("dropped", re.compile(r"(?m)(?<=^)(?:  )+(?!return\b|using\b|throw\b)[\w:]+(?:[.\[(]|->| [+|]?= )[^{}\n]*;$")),
-    ("off-by-one", re.compile(r"(?<=[ (])\d(?=[;,) ])")),
-    ("swapped", re.compile(r"(?<=\w\()(\w+), (\w+)(?=[,)])")),
-)  # fmt: skip
 _OPPOSITES = {"==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&&"}
+# The kinds of change in C++ or a template: the pattern, and the replacement of a match.
+_LINES: dict[str, tuple[str, Callable[[re.Match[str]], str]]] = {
+    "comparison": (r"(?<= )(==|!=|<=|>=|&&|\|\|)(?= )", lambda found: _OPPOSITES[found[0]]),
+    "dropped": (
+        r"(?m)(?<=^)(?:  )+(?!return\b|using\b|throw\b)[\w:]+(?:[.\[(]|->| [+|]?= )[^{}\n]*;$",
+        lambda _: "",
+    ),
+    "off-by-one": (r"(?<=[ (])\d(?=[;,) ])", lambda found: str(int(found[0]) + 1)),
+    "swapped": (r"(?<=\w\()(\w+), (\w+)(?=[,)])", lambda found: f"{found[2]}, {found[1]}"),
+}
 
 
 def _line_sites(text: str) -> Iterator[tuple[str, Site]]:
     """Yield the possible changes of C++ or a template, by patterns within a line."""
     bare = re.sub(r"//.*|/\*.*?\*/|#.*|\"[^\"\n]*\"", lambda found: " " * len(found[0]), text)
-    for kind, pattern in _LINES:
-        for found in pattern.finditer(bare):
-            old = text[found.start() : found.end()]
-            if kind == "comparison":
-                new = _OPPOSITES[old]
-            elif kind == "dropped":
-                new = ""
-            elif kind == "off-by-one":
-                new = str(int(old) + 1)
-            else:
-                new = f"{found[2]}, {found[1]}"
-            yield kind, (found.start(), found.end(), new)
+    for kind, (pattern, change) in _LINES.items():
+        for found in re.finditer(pattern, bare):
+            yield kind, (*found.span(), change(found))

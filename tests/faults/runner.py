@@ -99,63 +99,13 @@ def outcome_of(status: int, log: str) -> tuple[str, str]:
     return ("crash", f"signal {-status}") if status < 0 else ("not run", f"pytest ended with {status}")
 
 
-class Runner:
-    """A copy of the tree, and this process, whose forks run tests in the copy."""
-
-    def __init__(self, copy: Path, limit: float) -> None:
-        self.copy, self.limit = copy, limit
-
-    def run(self, fault: Fault, tests: tuple[str, ...]) -> Outcome:
-        """Inject a fault, build if its file is compiled, run the tests unless the build fails, and restore the file."""
-        path, start = self.copy / fault.file, time.monotonic()
-        original, is_compiled = path.read_bytes(), fault.file.startswith(COMPILED)
-        try:
-            path.write_text(fault.text, encoding="utf-8")
-            result, by = self.test(tests) if not is_compiled or build(self.copy) else ("caught", "the build")
-        finally:
-            path.write_bytes(original)
-            if is_compiled:
-                build(self.copy)
-        return Outcome(result, by, time.monotonic() - start, len(tests))
-
-    def test(self, tests: tuple[str, ...]) -> tuple[str, str]:
-        """Run tests in a fork until one fails or three times the limit is over, and return the result and cause."""
-        log = self.copy / "build" / "log.txt"
-        child = os.fork()
-        if child == 0:
-            os.setsid()
-            with log.open("w") as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
-            for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "polycast", "codegen")]:
-                del sys.modules[name]  # The run imports the modules of the copy.
-            options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
-            options += ["-W", "ignore:Module already imported"]
-            status = int(pytest.ExitCode.INTERNAL_ERROR)
-            try:
-                status = int(pytest.main([*options, *(f"--deselect={path}" for path in LEFT_OUT), *tests]))
-            except BaseException:
-                traceback.print_exc()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-        deadline = time.monotonic() + 3 * self.limit
-        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        with suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
-        if ended == (0, 0):
-            os.waitpid(child, 0)
-            return "timeout", f"{3 * self.limit:.0f} s"
-        return outcome_of(os.waitstatus_to_exitcode(ended[1]), log.read_text(encoding="utf-8", errors="replace"))
-
-
-_runner: Runner
+_copy: Path  # The copy of the tree in which this process's forks run tests.
+_limit: float
 
 
 def begin(numbers: "Queue[int]", folder: Path, limit: float) -> None:
     """Prepare this process to run faults in a copy. The copy's number is the next in ``numbers``."""
-    global _runner
+    global _copy, _limit
     copy = folder / f"copy-{numbers.get()}"
     make_copy(copy)
     os.environ.update(environment(copy))
@@ -166,16 +116,56 @@ def begin(numbers: "Queue[int]", folder: Path, limit: float) -> None:
     for name in IMPORTED:
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    _runner = Runner(copy, limit)
+    _copy, _limit = copy, limit
 
 
-def run(fault: Fault, tests: tuple[str, ...]) -> Outcome:
-    """Inject a fault into this process's copy, run the tests there, and return the outcome."""
-    return _runner.run(fault, tests)
-
-
-def run_unchanged(tests: tuple[str, ...]) -> Outcome:
-    """Run tests without a fault in this process's copy, and return the outcome."""
+def run(fault: Fault | None, tests: tuple[str, ...]) -> Outcome:
+    """Run tests in this process's copy, with a fault unless it is None, and return the outcome."""
     start = time.monotonic()
-    result, by = _runner.test(tests)
+    result, by = test(tests) if fault is None else test_with(fault, tests)
     return Outcome(result, by, time.monotonic() - start, len(tests))
+
+
+def test_with(fault: Fault, tests: tuple[str, ...]) -> tuple[str, str]:
+    """Inject a fault, build if its file is compiled, run the tests unless the build fails, and restore the file."""
+    path, is_compiled = _copy / fault.file, fault.file.startswith(COMPILED)
+    original = path.read_bytes()
+    try:
+        path.write_text(fault.text, encoding="utf-8")
+        return test(tests) if not is_compiled or build(_copy) else ("caught", "the build")
+    finally:
+        path.write_bytes(original)
+        if is_compiled:
+            build(_copy)
+
+
+def test(tests: tuple[str, ...]) -> tuple[str, str]:
+    """Run tests in a fork until one fails or three times the limit is over, and return the result and cause."""
+    log = _copy / "build" / "log.txt"
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        with log.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "polycast", "codegen")]:
+            del sys.modules[name]  # The run imports the modules of the copy.
+        options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        options += ["-W", "ignore:Module already imported"]
+        status = int(pytest.ExitCode.INTERNAL_ERROR)
+        try:
+            status = int(pytest.main([*options, *(f"--deselect={path}" for path in LEFT_OUT), *tests]))
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    deadline = time.monotonic() + 3 * _limit
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    if ended == (0, 0):
+        os.waitpid(child, 0)
+        return "timeout", f"{3 * _limit:.0f} s"
+    return outcome_of(os.waitstatus_to_exitcode(ended[1]), log.read_text(encoding="utf-8", errors="replace"))

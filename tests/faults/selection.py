@@ -8,39 +8,17 @@ import os
 import sqlite3
 import subprocess
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 import coverage
 import pytest
+import yaml
 
 from tests.faults.injected import ROOT, Fault
 
-# The tests of each area. A file belongs to the area with the longest matching prefix of the file's path.
-AREAS = {
-    "python/polycast/": "tests/autocast tests/policies",
-    "python/polycast/devices": "tests/devices tests/autocast tests/optim tests/scaler",
-    "python/polycast/cast_cache": "tests/cast_cache tests/policies/test_changes.py tests/autocast/test_uninstalling.py",
-    "python/polycast/cli/": "tests/cli",
-    "python/polycast/debug/": "tests/debug tests/cli",
-    "python/polycast/integrations/": "tests/workflows/test_integrations.py",
-    "python/polycast/policy/": "tests/policies",
-    "python/polycast/scaler/": "tests/scaler tests/optim",
-    "python/polycast/scope/": "tests/policies",
-    "python/polycast/syncfree/": "tests/optim",
-    "python/polycast/verify": "tests/debug tests/cli",
-    "python/polycast/xla/": "tests/devices tests/optim tests/scaler",
-    "codegen/": "tests/codegen",
-    "csrc/": "tests/optim tests/scaler tests/devices",
-    "csrc/autocast/": "tests/autocast tests/policies",
-    "csrc/autocast/tensors_in": "tests/debug tests/policies",
-    "csrc/bindings/call_recorder": "tests/debug",
-    "csrc/bindings/cast_cache": "tests/cast_cache",
-    "csrc/bindings/rules": "tests/policies tests/autocast",
-    "csrc/call_recorder/": "tests/debug",
-    "csrc/cast_cache/": "tests/cast_cache",
-    "csrc/multi_tensor/": "tests/optim tests/scaler",
-}
+AREAS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("areas.yaml").read_text(encoding="utf-8"))
 # These tests check environments and packages, not the code of polycast.
 LEFT_OUT = ("tests/packaging/test_installed.py", "tests/packaging/test_package.py")
 _recording: coverage.Coverage | None = None
@@ -86,13 +64,8 @@ class Recording:
         covering = sorted((test for test in contexts if test in self.durations), key=order)
         if not covering or not fault.file.endswith(".py"):
             return Chosen(wanted, are_recorded=False)
-        chosen: list[str] = []
-        total = 0.0
-        for test in covering:
-            total += self.durations[test]
-            if chosen and total > seconds:
-                break
-            chosen.append(test)
+        totals = accumulate(map(self.durations.__getitem__, covering))
+        chosen = [test for test, total in zip(covering, totals, strict=True) if test == covering[0] or total <= seconds]
         files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
         # Tests of a file run together, so that pytest sets up the fixtures of the file once.
         ordered = sorted(chosen, key=lambda test: files.index(test.partition("::")[0]))

@@ -8,23 +8,12 @@ from polycast import devices
 
 from tests.optim.changes import CHANGES, Changes
 from tests.optim.programs import Program
-from tests.support.optimizers import (
-    OURS,
-    SHAPES,
-    THEIRS,
-    Kernels,
-    make,
-    parameters,
-    same_bits,
-    set_grads,
-    step,
-    tensors,
-)
+from tests.support import optimizers
 from tests.support.properties import examples
 
 
 @pytest.mark.filterwarnings("ignore:loaded state of .* is converted")
-def test_programs_match_torch_optim(kernels: Kernels) -> None:
+def test_programs_match_torch_optim(kernels: optimizers.Kernels) -> None:
     """Some programs also exchange state with ``torch.optim`` on the CPU."""
 
     @given(data=st.data())
@@ -44,28 +33,30 @@ def test_programs_match_torch_optim(kernels: Kernels) -> None:
     [("SGD nesterov", None), ("SGD dampening", None), ("Adam amsgrad", torch.bfloat16), ("AdamW", None)],
 )
 def test_training_with_skipped_steps_equals_training_without_them(
-    kind: str, state_dtype: torch.dtype | None, kernels: Kernels
+    kind: str, state_dtype: torch.dtype | None, kernels: optimizers.Kernels
 ) -> None:
     """The results are equal bit for bit, even if the first step is skipped. Specification 8.1."""
-    skipping, straight = (parameters(*SHAPES, device=kernels.device) for _ in range(2))
-    ours, wanted = (make(OURS, kind, params, state_dtype=state_dtype) for params in (skipping, straight))
+    skipping, straight = (optimizers.parameters(*optimizers.SHAPES, device=kernels.device) for _ in range(2))
+    ours, wanted = (
+        optimizers.make(optimizers.OURS, kind, params, state_dtype=state_dtype) for params in (skipping, straight)
+    )
     for number, skip in enumerate([True, True, False, True, False, None, False, None, True, False]):
-        set_grads(skipping, number, factor=float("nan") if skip else 1.0)
-        step(ours, **({} if skip is None else {"found_inf": float(skip)}))
+        optimizers.set_grads(skipping, number, factor=float("nan") if skip else 1.0)
+        optimizers.step(ours, **({} if skip is None else {"found_inf": float(skip)}))
         if not skip:
-            set_grads(straight, number)
-            step(wanted)
-    assert all(map(same_bits, tensors(ours), tensors(wanted)))
+            optimizers.set_grads(straight, number)
+            optimizers.step(wanted)
+    assert all(map(optimizers.same_bits, optimizers.tensors(ours), optimizers.tensors(wanted)))
     assert ours.state_dict()["state"].keys() == wanted.state_dict()["state"].keys()
 
 
 @pytest.mark.parametrize("kind", ["SGD nesterov", "Adam"])
-def test_a_bfloat16_step_rounds_once(kind: str, kernels: Kernels) -> None:
-    (param,) = parameters((1000,), dtype=torch.bfloat16, device=kernels.device)
-    set_grads([param], 0)
+def test_a_bfloat16_step_rounds_once(kind: str, kernels: optimizers.Kernels) -> None:
+    (param,) = optimizers.parameters((1000,), dtype=torch.bfloat16, device=kernels.device)
+    optimizers.set_grads([param], 0)
     wide = param.detach().cpu().float().requires_grad_()
     wide.grad = param.grad.cpu().float()  # type: ignore[union-attr]
-    make(OURS, kind, [param]).step()
-    make(THEIRS, kind, [wide]).step()
+    optimizers.make(optimizers.OURS, kind, [param]).step()
+    optimizers.make(optimizers.THEIRS, kind, [wide]).step()
     is_ours = devices.facts_of(kernels.device).skips_by_itself  # `torch.optim` rounds each operation.
     assert (param.detach().cpu() == wide.detach().bfloat16()).float().mean() > (0.99 if is_ours else 0.8)

@@ -1,12 +1,13 @@
 """The errors of ``setup.py`` and of the import, which state the cause, and a fix if there is one, in one line."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import polycast
 import pytest
 import torch
+
+from tests.support.process import run_python
 
 ROOT = Path(__file__).parents[2]
 SETUP = "import runpy; sys.argv = ['setup.py', '--quiet', 'build_ext']; runpy.run_path('setup.py', run_name='__main__')"
@@ -31,13 +32,9 @@ BUILDS = {
 }
 
 
-def run(code: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-
-
 @pytest.mark.parametrize("wrong", BUILDS)
 def test_an_impossible_build_states_the_reason_in_one_line(wrong: str) -> None:
-    done = run(f"import sys; {wrong}; {SETUP}")
+    done = run_python("-c", f"import sys; {wrong}; {SETUP}", cwd=ROOT)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, BUILDS[wrong])
     assert "Traceback" not in done.stderr
 
@@ -50,7 +47,7 @@ sys.path = [path for path in sys.path if "site-packages" not in path]
 assert importlib.util.find_spec("torch") is None
 {SETUP.replace("'build_ext'", "'--version'")}
 """
-    done = run(code)
+    done = run_python("-c", code, cwd=ROOT)
     assert (done.returncode, done.stdout.split()[-1:]) == (0, [polycast.__version__]), done.stderr
 
 
@@ -71,7 +68,7 @@ IMPORTS = {
 @pytest.mark.parametrize("built_for", IMPORTS)
 def test_importing_a_build_for_another_environment_prints_the_command_to_reinstall(built_for: str) -> None:
     there = f"sys.modules['polycast._built_for'] = types.SimpleNamespace({built_for})"
-    done = run(f"import sys, types; {there}; import polycast")
+    done = run_python("-c", f"import sys, types; {there}; import polycast", cwd=ROOT)
     assert done.stderr.splitlines()[-1] == f"ImportError: {IMPORTS[built_for]}"
 
 
@@ -82,6 +79,6 @@ def test_importing_an_unbuilt_source_tree_prints_the_command_to_build(tmp_path: 
             target = tmp_path / "polycast" / path.name
             target.parent.mkdir(exist_ok=True)
             target.symlink_to(path)
-    done = run("import polycast", tmp_path)
+    done = run_python("-c", "import polycast", cwd=tmp_path)
     says = "polycast is not built here; run 'pip install .' in its source tree, and import it from another folder"
     assert done.stderr.splitlines()[-1] == f"ImportError: {says}"

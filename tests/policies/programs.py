@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, suppress
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from threading import Barrier
 from types import FunctionType
 from typing import Any, ClassVar, TypeAlias
@@ -22,29 +23,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.policies.program_parts import (
-    CALLS,
-    VALUES,
-    WEIGHT,
-    Around,
-    Block,
-    Checkpoint,
-    Compiled,
-    Custom,
-    Found,
-    Generator,
-    Node,
-    Op,
-    Raise,
-    Region,
-    Rules,
-    State,
-    Threads,
-    input_of,
-    started,
-)
+from tests.policies import program_parts as parts
 
 Generates: TypeAlias = abc.Generator[None, None, None]
+Call: TypeAlias = Callable[[Tensor, list[Tensor]], Tensor]  # It runs a forward.
 Run: TypeAlias = Callable[[list[Tensor]], None]  # A `Run` runs a block and appends its results to a list.
 
 
@@ -73,7 +55,7 @@ class Runs(nn.Module):
 
     functions: ClassVar[list[Callable[..., None]]] = []
 
-    def __init__(self, body: Callable[..., None], rules: Rules) -> None:
+    def __init__(self, body: Callable[..., None], rules: parts.Rules) -> None:
         super().__init__()
         self.number = len(self.functions)
         self.functions.append(body)
@@ -83,63 +65,62 @@ class Runs(nn.Module):
         self.functions[self.number](*args)
 
 
-def made(block: Block, state: State, found: list[Found]) -> Run:
+def made(block: parts.Block, state: parts.State, found: list[parts.Found]) -> Run:
     """Return a function that runs a block, and append the expected dtype for each run of an op to ``found``."""
-    runs = [made_of(node, state, found) for node in block]
-
-    def run(out: list[Tensor]) -> None:
-        for each in runs:
-            each(out)
-
-    return run
+    return partial(run_each, [made_of(node, state, found) for node in block])
 
 
-def made_of(node: Node, state: State, found: list[Found]) -> Run:
+def run_each(runs: list[Run], out: list[Tensor]) -> None:
+    for run in runs:
+        run(out)
+
+
+def made_of(node: parts.Node, state: parts.State, found: list[parts.Found]) -> Run:
     match node:
-        case Op(name, kind):
-            found.append(Found(name, kind, state.computed(name, kind)))
-            x, half = input_of(kind, state.device), input_of("float16", state.device)
-            call = CALLS[name]
+        case parts.Op(name, kind):
+            found.append(parts.Found(name, kind, state.computed(name, kind)))
+            x, half = parts.input_of(kind, state.device), parts.input_of("float16", state.device)
+            call = parts.CALLS[name]
             return lambda out: out.append(call(x, half).detach())
-        case Region() | Around():
+        case parts.Region() | parts.Around():
             return entered(node, state.device, made(node.body, node.inside(state), found))
-        case Generator(region, rest, rules):
+        case parts.Generator(region, rest, rules):
             state = state if rules is None else replace(state, modules=(*state.modules, rules))
             first, then = made_each((region.body, rest), region.inside(state), found)
             return generating(region.opened(state.device), first, then, rules)
-        case Threads(bodies):
-            return together(made_each(bodies, started(state.device, state.process), found))
-        case Checkpoint(body):
+        case parts.Threads(bodies):
+            return partial(together, made_each(bodies, parts.started(state.device, state.process), found))
+        case parts.Checkpoint(body):
             run, _again = made_each((body, body), node.forward.inside(state), found)
-            return backward(node, state.device, lambda x, out: rerun(node, run, x, out))
-        case Custom(bodies):
+            return partial(backward, node, state.device, lambda x, out: rerun(node, run, x, out))
+        case parts.Custom(bodies):
             inside = node.forward.inside(state)
             inside = replace(inside, enabled=inside.enabled and node.cast_inputs is None)
             first, then = made_each(bodies, inside, found)
-            return backward(node, state.device, lambda x, out: custom(node, first, then, out).apply(x))  # type: ignore[no-untyped-call]
-        case Compiled(body, region):
+            return partial(backward, node, state.device, lambda x, out: custom(node, first, then, out).apply(x))  # type: ignore[no-untyped-call]
+        case parts.Compiled(body, region):
             first, *_ = [made(body, inside, found) for inside in (state, region.inside(state), state)]
-            return compiled(first, region.opened(state.device))
-        case Raise():
+            return partial(compiled, first, region.opened(state.device))
+        case parts.Raise():
             return stop
 
 
-def entered(node: Region | Around, device: str, body: Run) -> Run:
+def entered(node: parts.Region | parts.Around, device: str, body: Run) -> Run:
     """Return a function that runs a body in a region, a module, or another context."""
     match node:
-        case Region(decorates=False):
-            return around(node.opened(device), body)
-        case Region():
+        case parts.Region(decorates=False):
+            return partial(around, node.opened(device), body)
+        case parts.Region():
             region = node.opened(device)
             return lambda out: region()(body)(out)
-        case Around("module", _, rules, copy):
+        case parts.Around("module", _, rules, copy):
             return Runs(body, rules) if copy is None else copied(Runs(body, rules), COPIES[copy])
-        case Around("use", _, rules):
-            return around(lambda: polycast.use(rules), body)
-        case Around("keep"):
-            return around(lambda: polycast.cast_cache.keep(WEIGHT), body)
-        case Around():
-            return around(lambda: suppress(StoppedError), body)
+        case parts.Around("use", _, rules):
+            return partial(around, lambda: polycast.use(rules), body)
+        case parts.Around("keep"):
+            return partial(around, lambda: polycast.cast_cache.keep(parts.WEIGHT), body)
+        case parts.Around():
+            return partial(around, lambda: suppress(StoppedError), body)
 
 
 def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Module:
@@ -149,25 +130,21 @@ def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Modu
     return made
 
 
-def backward(node: Checkpoint | Custom, device: str, call: Callable[[Tensor, list[Tensor]], Tensor]) -> Run:
-    """Return a function that runs a call in ``node.forward``, and backward in ``node.backward``, maybe in a thread."""
-
-    def run(out: list[Tensor]) -> None:
-        results: list[Tensor] = []
-        with torch.enable_grad():  # type: ignore[no-untyped-call]
-            x = VALUES.to(device, copy=True).requires_grad_()
-            entered(node.forward, device, lambda out: results.append(call(x, out).sum()))(out)
-        back = entered(node.backward, device, lambda _: results.pop().backward())  # type: ignore[no-untyped-call]
-        if node.in_thread:
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(back, out).result()
-        else:
-            back(out)
-
-    return run
+def backward(node: parts.Checkpoint | parts.Custom, device: str, call: Call, out: list[Tensor]) -> None:
+    """Run a call in ``node.forward``, and backward in ``node.backward``, maybe in a thread."""
+    results: list[Tensor] = []
+    with torch.enable_grad():  # type: ignore[no-untyped-call]
+        x = parts.VALUES.to(device, copy=True).requires_grad_()
+        entered(node.forward, device, lambda out: results.append(call(x, out).sum()))(out)
+    back = entered(node.backward, device, lambda _: results.pop().backward())  # type: ignore[no-untyped-call]
+    if node.in_thread:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(back, out).result()
+    else:
+        back(out)
 
 
-def rerun(node: Checkpoint, body: Run, x: Tensor, out: list[Tensor]) -> Tensor:
+def rerun(node: parts.Checkpoint, body: Run, x: Tensor, out: list[Tensor]) -> Tensor:
     def function(x: Tensor) -> Tensor:
         body(out)
         return x * x
@@ -179,7 +156,7 @@ def rerun(node: Checkpoint, body: Run, x: Tensor, out: list[Tensor]) -> Tensor:
     return of_xla(function, x, use_reentrant=True)  # type: ignore[no-any-return]
 
 
-def custom(node: Custom, first: Run, then: Run, out: list[Tensor]) -> type[torch.autograd.Function]:
+def custom(node: parts.Custom, first: Run, then: Run, out: list[Tensor]) -> type[torch.autograd.Function]:
     class Function(torch.autograd.Function):
         @staticmethod
         @polycast.custom_fwd(cast_inputs=node.cast_inputs)
@@ -196,7 +173,7 @@ def custom(node: Custom, first: Run, then: Run, out: list[Tensor]) -> type[torch
     return Function
 
 
-def made_each(blocks: Iterable[Block], state: State, found: list[Found]) -> list[Run]:
+def made_each(blocks: Iterable[parts.Block], state: parts.State, found: list[parts.Found]) -> list[Run]:
     return [made(block, state, found) for block in blocks]
 
 
@@ -204,15 +181,12 @@ def stop(_: list[Tensor]) -> None:
     raise StoppedError
 
 
-def around(context: Callable[[], AbstractContextManager[object]], body: Run) -> Run:
-    def run(out: list[Tensor]) -> None:
-        with context():
-            body(out)
-
-    return run
+def around(context: Callable[[], AbstractContextManager[object]], body: Run, out: list[Tensor]) -> None:
+    with context():
+        body(out)
 
 
-def generating(region: Callable[[], Any], first: Run, rest: Run, rules: Rules | None) -> Run:
+def generating(region: Callable[[], Any], first: Run, rest: Run, rules: parts.Rules | None) -> Run:
     def steps(out: list[Tensor]) -> Generates:
         with region():
             first(out)
@@ -231,7 +205,7 @@ def generating(region: Callable[[], Any], first: Run, rest: Run, rules: Rules | 
     return run
 
 
-def together(bodies: list[Run]) -> Run:
+def together(bodies: list[Run], out: list[Tensor]) -> None:
     meet = Barrier(len(bodies))
 
     def start(body: Run) -> list[Tensor]:
@@ -240,26 +214,20 @@ def together(bodies: list[Run]) -> Run:
         body(out)
         return out
 
-    def run(out: list[Tensor]) -> None:
-        with ThreadPoolExecutor(len(bodies)) as pool:
-            for future in [pool.submit(start, body) for body in bodies]:
-                out += future.result()
-
-    return run
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        for future in [pool.submit(start, body) for body in bodies]:
+            out += future.result()
 
 
-def compiled(body: Run, region: Callable[[], Any]) -> Run:
+def compiled(body: Run, region: Callable[[], Any], out: list[Tensor]) -> None:
     def function() -> list[Tensor]:
         out: list[Tensor] = []
         body(out)
         return out
 
-    def run(out: list[Tensor]) -> None:
-        code = function.__code__.replace()  # Dynamo has not compiled this new code object.
-        fresh = torch.compile(FunctionType(code, globals(), "fresh", None, function.__closure__), backend="eager")
+    code = function.__code__.replace()  # Dynamo has not compiled this new code object.
+    fresh = torch.compile(FunctionType(code, globals(), "fresh", None, function.__closure__), backend="eager")
+    out += fresh()
+    with region():
         out += fresh()
-        with region():
-            out += fresh()
-        out += fresh()
-
-    return run
+    out += fresh()

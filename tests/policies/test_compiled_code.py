@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -17,7 +15,7 @@ from polycast import Policy
 from polycast._extension import scope_depth, scope_in_force
 from torch import Tensor, nn
 
-from tests.support.process import python
+from tests.support.process import python, run_python
 
 F64, F32, HALF, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 X = torch.eye(4)
@@ -341,8 +339,6 @@ def test_a_function_compiles_once_under_each_of_many_policies(process: list[Any]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_threads_that_compile_enter_fork_and_use_at_the_same_time() -> None:
-    command = [sys.executable, "-m", "tests.policies.stress", os.environ.get("STRESS", "5")]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    run = run_python("-m", "tests.policies.stress", os.environ.get("STRESS", "5"))
     assert run.returncode == 0, run.stdout + run.stderr[-3000:]

@@ -1,7 +1,6 @@
 """Modules with rules, which users copy, wrap and call like other modules. Tracers apply the rules or raise."""
 
 import copy
-import pickle
 import types
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import parametrize
 
+from tests.policies.programs import COPIES
+
 HALF, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 X = torch.eye(4)
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.")
@@ -33,12 +34,6 @@ def kind(call: Callable[[Tensor], Any]) -> torch.dtype:
     with polycast.autocast("cpu"):
         dtype: torch.dtype = call(X).dtype
     return dtype
-
-
-COPIES: dict[str, Callable[[Any], Any]] = {
-    "copy.deepcopy": copy.deepcopy,
-    "pickle": lambda module: pickle.loads(pickle.dumps(module)),
-}
 
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)

@@ -1,12 +1,8 @@
 """Policies in the environment variable of a process and in child processes, and the modules that policies import."""
 
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 from polycast import Policy
 from polycast._extension import DEVICES, obstacles, overloads_of
 from polycast.policy.rules import exact_key
@@ -14,7 +10,7 @@ from polycast.policy.rules import exact_key
 import tests.policies.library  # noqa: F401
 from codegen.categories import Category
 from codegen.schemas import Schemas
-from tests.support.process import python
+from tests.support.process import python, run_python
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = "print(sorted({'torch', 'yaml', 'polycast._extension'} & set(sys.modules)))"
@@ -45,13 +41,11 @@ def test_another_process_reads_a_policy_without_its_library_and_imports_yaml_for
     code = "\n".join([f"import sys, pickle, polycast; {IMPORTED}", *map("print({})".format, (*made, read)), IMPORTED])
     imported = ["polycast._extension", "torch"]
     assert python(code, PYTHONHASHSEED="7").splitlines() == [
-        *(
-            str(imported),
-            mine.digest,
-            "{'library::attention': 'fp32'}",
-            mine.digest,
-            str([*imported, "yaml"]),
-        )
+        str(imported),
+        mine.digest,
+        "{'library::attention': 'fp32'}",
+        mine.digest,
+        str([*imported, "yaml"]),
     ]
 
 
@@ -111,8 +105,7 @@ def test_a_forked_worker_inherits_its_policies_and_a_spawned_one_has_the_policy_
     """Specification 5.4."""
     (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
     Policy({"matmul": "float64"}).save(tmp_path / "mine.yaml")
-    command = [sys.executable, "-u", "-W", "error", str(tmp_path / "workers.py"), str(tmp_path / "mine.yaml")]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    run = run_python("-u", "-W", "error", tmp_path / "workers.py", tmp_path / "mine.yaml")
     assert run.returncode == 0, run.stderr
     assert run.stdout.replace("torch.", "").splitlines() == [
         "fork float32 float16 float32 float16",
@@ -139,6 +132,5 @@ done.set()
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_child_that_was_forked_during_a_compilation_can_change_its_policy() -> None:
     assert python(FORKED) == "7\n"

@@ -1,8 +1,6 @@
 """The records of PyTorch's releases and their policies, compared with ``policy.yaml`` and the installed release."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import polycast
@@ -14,6 +12,7 @@ from polycast.policy.releases import ABSENT, Release, releases, rows_of
 from polycast.policy.rules import BUILT_IN, qualified
 
 from tests.support.cases import DEVICES, POLICY, RELEASE, ROOT
+from tests.support.process import run_python
 from tests.support.release_probe import STOCK
 
 RECORDS = list(releases().values())
@@ -47,8 +46,8 @@ def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Rel
 
 @pytest.mark.slow
 def test_the_installed_release_matches_its_record() -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.support.release_probe"]  # The probe runs without polycast.
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = run_python("-W", "ignore", "-m", "tests.support.release_probe", cwd=ROOT)  # It runs without polycast.
+    assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     record = releases().get(RUNNING) or [one for one in RECORDS if one.number < RELEASE][-1]
     assert sum(map(len, found["devices"].values())) > 400

@@ -15,12 +15,13 @@ from polycast._extension import DEVICES
 from polycast.cast_by_hand import expected
 from polycast.devices import device_type_of
 from polycast.policy.rules import BUILT_IN
+from polycast.scope.scopes import over
 from torch import Tensor
 
 from codegen.schemas import Schemas
 from tests.support.calls import EXPLICIT, SETS_A_DTYPE, call, check_call
 from tests.support.cases import FIRST_ON_KEY, POLICY, Case
-from tests.support.probe import in_force, is_reachable, kernels_of, probes, region, tensors_of
+from tests.support.probe import is_reachable, kernels_of, probes, region, tensors_of
 from tests.support.properties import examples
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
@@ -50,7 +51,7 @@ def test_a_listed_op_arrives_in_the_dtype_of_its_rule(op: tuple[str, str], devic
         policy = Policy({f"aten::{case.op}.{case.overload}": {device: value}})
     except polycast.PolicyError:  # The op cannot have the rule.
         reject()
-    with kernels_of(device), probes(device, {case.name, case.reaches}), in_force(policy):
+    with kernels_of(device), probes(device, {case.name, case.reaches}), over(policy):
         for lower in DEVICES[device].lower_precision:
             for given_dtypes in ([F32], [HALF], [BF16, F32], [F64, HALF], [INT, F32]):
                 if value == "banned":
@@ -67,7 +68,7 @@ LIBRARY = torch.library.Library("customs", "DEF")  # type: ignore[no-untyped-cal
 def under(device: str, rules: dict[str, object]) -> Iterator[None]:
     """Enter a region of the device, with its kernels and these rules."""
     lower = DEVICES[device].lower_precision[0]
-    with kernels_of(device), tensors_of(device), region(device, lower), in_force(Policy(rules)):
+    with kernels_of(device), tensors_of(device), region(device, lower), over(Policy(rules)):
         yield
 
 

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tests.scaler.common import INF, LOOKS, started
-from tests.support.optimizers import composition
+from tests.support.optimizers import clip, composition
 
 VIEWS = ("detach", "detach_", "reshape", "view", "split", "split_with_sizes", "expand", "unbind")
 # A step creates its learning rate on the CPU by `scalar_tensor`.
@@ -50,11 +50,7 @@ def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype =
     with composition():
         for _ in range(2):
             with torch.autograd.profiler.profile() as profile:  # type: ignore[no-untyped-call]
-                if is_ours:
-                    scaler.clip_grad_norm(optimizer, 1.0)
-                else:
-                    scaler.unscale_(optimizer)
-                    torch.nn.utils.clip_grad_norm_(params, 1.0)
+                clip(scaler, optimizer, 1.0)
                 scaler.step(optimizer)
                 scaler.update()
     return sum((calls(event) for event in profile.function_events if event.cpu_parent is None), Counter())

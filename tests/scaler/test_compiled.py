@@ -17,12 +17,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _no_code_yet() -> None:
-    """Reset dynamo, so that it warns again for each function."""
-    torch._dynamo.reset()
-
-
 def train(model: nn.Module, scaler: Any, optimizer: Any, look: Any, together: bool, inputs: Tensor) -> None:
     optimizer.zero_grad()
     scaler.scale(model(inputs).square().mean()).backward()
@@ -42,6 +36,7 @@ def train(model: nn.Module, scaler: Any, optimizer: Any, look: Any, together: bo
     ],
 )
 def test_compiled_training_equals_eager_training(kind: str, look: str, together: bool, skip_on_host: bool) -> None:
+    torch._dynamo.reset()  # Dynamo then warns again for each function.
     results = []
     for is_compiled in (False, True):
         torch.manual_seed(0)
@@ -59,6 +54,7 @@ def test_compiled_training_equals_eager_training(kind: str, look: str, together:
 @pytest.mark.parametrize("kind", ["sync-free", "fused"])
 def test_a_compiled_optimizer_step_does_not_warn(kind: str) -> None:
     """The hook of the cast cache runs after each step of any optimizer."""
+    torch._dynamo.reset()
     weight = torch.ones(2, requires_grad=True)
     optimizer, weight.grad = OPTIMIZERS[kind]([weight]), torch.ones(2)
     step = torch.compile(lambda: optimizer.step(), backend="eager")

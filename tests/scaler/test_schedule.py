@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.optim import lr_scheduler
 
 from tests.scaler.common import INF, OPTIMIZERS, Wrapper, started
-from tests.support.devices import synchronize
-from tests.support.xla import NEEDS_XLA, Traffic
+from tests.support.devices import NEEDS_XLA, Traffic, synchronize
 
 SKIPS = (0, 3, 4, 9, 13)
 

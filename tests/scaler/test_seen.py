@@ -14,7 +14,7 @@ from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from tests.scaler.common import INF, SCALE, SHAPES, Wrapper, give, started
-from tests.support.optimizers import parameters
+from tests.support.optimizers import clip, parameters
 
 See = Callable[..., None]
 
@@ -71,12 +71,10 @@ def trained(scaler: Any, library: Any, seer: str, look: str) -> list[Tensor]:
     optimizer = changed if isinstance(changed, Wrapper) else optimizer
     for number, bad in enumerate([None, INF, None]):
         give(params, number, bad)
-        if look == "clip_grad_norm" and library is syncfree:
-            scaler.clip_grad_norm(optimizer, 0.5)
+        if look == "clip_grad_norm":
+            clip(scaler, optimizer, 0.5)
         elif look != "step":
             scaler.unscale_(optimizer)
-            if look == "clip_grad_norm":
-                torch.nn.utils.clip_grad_norm_(params, 0.5)
         scaler.step(optimizer)
         scaler.update(SCALE)
     if hasattr(changed, "remove"):

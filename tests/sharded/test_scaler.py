@@ -16,6 +16,7 @@ from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.distributed.tensor.debug import CommDebugMode
 
 from tests.scaler.common import INF, OPTIMIZERS, SCALE, started
+from tests.support.optimizers import clip
 from tests.support.sharded.models import assert_same, backward, give, leaves, loss, model, partial, placed
 from tests.support.sharded.world import distributed, rank, size
 
@@ -54,11 +55,9 @@ def test_a_fully_sharded_model_trains_as_with_stock_pytorch(kind: str, look: str
             each.scale(loss(trained, number)).backward()
             if number == 1:
                 poison(trained)
-        if look == "clip_grad_norm":
-            scaler.clip_grad_norm(optimizer, 0.1)
-            stock.unscale_(theirs)
-            nn.utils.clip_grad_norm_(reference.parameters(), 0.1)
         for each, stepped in ((scaler, optimizer), (stock, theirs)):
+            if look == "clip_grad_norm":
+                clip(each, stepped, 0.1)
             each.step(stepped)
             each.update()
             stepped.zero_grad()

@@ -1,4 +1,4 @@
-"""Probes for the arguments that arrive below autocast, on any device, without the hardware.
+"""Arguments of calls, and probes for the arguments that arrive below autocast, on any device, without the hardware.
 
 This module needs only torch, so it runs with any release.
 
@@ -6,6 +6,7 @@ Fake tensors of most devices have the device's autocast key, so a call runs the 
 Python on the autograd key right below, intercepts the call. The op never runs, so its arguments need not be valid.
 """
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,45 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
+
+
+class Maker:
+    """A factory of the arguments of a call: tensors of the given dtypes in rotation, and other arbitrary values."""
+
+    def __init__(self, device: str, dtypes: list[torch.dtype]) -> None:
+        self.device = device
+        self.dtypes = itertools.cycle(dtypes)
+        self.made: list[torch.dtype] = []
+
+    def arguments(self, schema: Any) -> tuple[list[Any], dict[str, Any]]:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for argument in schema.arguments:
+            kind = str(argument.type)
+            if argument.has_default_value() and "Tensor" not in kind:
+                continue
+            if argument.kwarg_only or argument.has_default_value():
+                kwargs[argument.name] = self.value(kind)
+            else:
+                args.append(self.value(kind))
+        return args, kwargs
+
+    def value(self, kind: str) -> Any:
+        if kind == "List[Optional[Tensor]]":  # These are indices of an indexing op.
+            return [self.tensor(torch.int64), self.tensor(torch.int64)]
+        if kind.startswith("Optional["):
+            return self.value(kind.removeprefix("Optional[").removesuffix("]"))
+        if kind.startswith("List["):
+            item = kind.removeprefix("List[").removesuffix("]")
+            return [self.value(item), self.value(item)]
+        if kind == "Tensor":
+            return self.tensor(next(self.dtypes))
+        # A dimension name is also a "str", and requires this form.
+        return {"int": 1, "SymInt": 1, "number": 1, "float": 1.0, "bool": False, "str": "dimname::same"}[kind]
+
+    def tensor(self, dtype: torch.dtype) -> torch.Tensor:
+        self.made.append(dtype)
+        return torch.empty(2, 2, dtype=dtype, device=self.device)
 
 
 class ReachedError(Exception):
@@ -37,6 +77,12 @@ def probes(key: str, names: Iterable[str]) -> Iterator[None]:
             with suppress(RuntimeError):  # Some overloads cannot be overridden.
                 library.impl(name, _probe(name), _parsable(below, name))  # type: ignore[no-untyped-call]
         yield
+
+
+def overload_of(name: str) -> Any:
+    """Return an ATen overload, such as "conv1d.padding"."""
+    op, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, op), overload or "default")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import torch
 from polycast.cast_by_hand import expected
 from polycast.devices import device_type_of
 
-from tests.support.arguments import Maker
+from tests.support.below import Maker, overload_of
 from tests.support.cases import Case
 from tests.support.probe import ReachedError, reach, region, tensors_of
 
@@ -17,7 +17,7 @@ def call(
     case: Case, dtypes: list[torch.dtype], lower: torch.dtype, **options: object
 ) -> tuple[list[torch.dtype], ReachedError]:
     """Call the overload of a case in a region, and return the dtypes of its tensors and the call below autocast."""
-    overload = getattr(getattr(torch.ops.aten, case.op), case.overload)
+    overload = overload_of(case.name)
     with tensors_of(case.device), region(case.device, lower):
         maker = Maker(device_type_of(case.device), dtypes)
         args, kwargs = maker.arguments(overload._schema)

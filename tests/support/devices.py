@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tests.support.probe import HAS_XLA
+from tests.support.probe import HAS_XLA, NO_XLA
 
+NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 # On a device with a CPU fallback, PyTorch's kernel of `mse_loss` resizes its result.
 RESIZES = pytest.mark.filterwarnings("ignore:An output with one or more elements was resized:UserWarning")
 
@@ -88,6 +89,23 @@ def synchronize(device: str) -> None:
         torch.get_device_module(device).synchronize()
 
 
+class Traffic:
+    """A counter of compilations and device-to-host transfers since its creation."""
+
+    def __init__(self) -> None:
+        from torch_xla.debug import metrics
+
+        metrics.clear_all()
+        self._metrics: Any = metrics
+
+    def compiles(self) -> int:
+        return int(self._metrics.counter_value("UncachedCompile") or 0)
+
+    def reads(self) -> int:
+        data = self._metrics.metric_data("TransferFromDeviceTime")
+        return 0 if data is None else int(data[0])
+
+
 class Reads(TorchDispatchMode):
     """A dispatch mode that lists the ops with a device sync: copies to the CPU, and ops with data-dependent results."""
 
@@ -113,8 +131,6 @@ class Reads(TorchDispatchMode):
 def no_syncs(device: str) -> Iterator[None]:
     """Raise for a device sync in this block, or for an op that ``Reads`` lists if the device reports no syncs."""
     if device == devices.XLA_TYPE:
-        from tests.support.xla import Traffic
-
         traffic = Traffic()
         yield
         assert traffic.reads() == 0

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+import polycast
 import torch
 from polycast import devices, syncfree
 from polycast.cast_by_hand import same_bits as same_bits
@@ -122,6 +123,15 @@ def tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     """Return all tensors that a step can write: the parameters and their state."""
     state = [value for values in optimizer.state.values() for value in values.values() if isinstance(value, Tensor)]
     return [param for group in optimizer.param_groups for param in group["params"]] + state
+
+
+def clip(scaler: Any, optimizer: Any, max_norm: float, **options: Any) -> Tensor:
+    """Clip gradients with polycast's scaler, or with PyTorch's scaler and function, and return the norm."""
+    if isinstance(scaler, polycast.GradScaler):
+        return scaler.clip_grad_norm(optimizer, max_norm)
+    scaler.unscale_(optimizer)
+    params = [param for group in optimizer.param_groups for param in group["params"]]
+    return torch.nn.utils.clip_grad_norm_(params, max_norm, **options)
 
 
 def step(optimizer: Any, **scalars: float) -> None:

@@ -10,12 +10,11 @@ import polycast
 import torch
 from polycast import _extension, installation
 from polycast.devices import device_type_of
-from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.support import below
 from tests.support.below import ReachedError as ReachedError
-from tests.support.below import autocasting, fake_tensors, overriding
+from tests.support.below import autocasting, fake_tensors, overload_of, overriding
 
 HAS_XLA = os.environ.get("USE_TORCH_XLA") != "0"
 try:
@@ -75,22 +74,10 @@ def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractConte
     return nullcontext() if is_here(device) else fake_tensors(device_type_of(device), mode)
 
 
-def region_with_gradients(device: str, dtype: torch.dtype) -> AbstractContextManager[None]:
-    """Enter a region of a device, without PyTorch's check that the device is present."""
-    return autocasting(device_type_of(device), dtype)
-
-
 @contextmanager
 def region(device: str, dtype: torch.dtype) -> Iterator[None]:
-    """Enter ``region_with_gradients``, with gradients disabled."""
-    with region_with_gradients(device, dtype), torch.no_grad():
-        yield
-
-
-@contextmanager
-def in_force(policy: polycast.Policy) -> Iterator[None]:
-    """Apply a policy over all others, even for a device whose regions cannot be entered."""
-    with scopes.over(policy):
+    """Enter a region without gradients on a device, without PyTorch's check that the device is present."""
+    with autocasting(device_type_of(device), dtype), torch.no_grad():
         yield
 
 
@@ -107,8 +94,7 @@ def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
     autocast = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(key))
 
     def record(name: str) -> Callable[..., object]:
-        op, _, overload = name.partition(".")
-        call = getattr(getattr(torch.ops.aten, op), overload or "default")
+        call = overload_of(name)
 
         def kernel(*args: Any, **kwargs: Any) -> object:
             found.add(name)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 DUMP = """
 import hashlib, torch
@@ -14,18 +15,19 @@ def dump():
 """
 
 
+def run_python(*arguments: object, cwd: Path | None = None, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run Python with arguments in a new process with further variables of the environment, and return the process."""
+    command, variables = [sys.executable, *map(str, arguments)], {**os.environ, **environment}
+    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+
+
 def python(code: str, **environment: str) -> str:
     """Run code in a new process and return its output. In the code, ``dump()`` returns the dispatcher's state.
 
     An error or output on stderr raises. Warnings are errors, except for PyTorch's warning if NumPy is not installed.
     """
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore:Failed to initialize NumPy", "-c", DUMP + code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PJRT_DEVICE": "CPU", **environment},
-        check=False,
-    )
+    options = ("-W", "error", "-W", "ignore:Failed to initialize NumPy", "-c", DUMP + code)
+    run = run_python(*options, cwd=None, **{"PJRT_DEVICE": "CPU", **environment})
     assert (run.returncode, run.stderr) == (0, ""), run.stderr
     return run.stdout
 

@@ -13,12 +13,11 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from tests.support.arguments import Maker
-from tests.support.below import ReachedError, autocasting, fake_tensors, probes
+from tests.support.below import Maker, ReachedError, autocasting, fake_tensors, overload_of, probes
 
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"
@@ -81,7 +80,7 @@ class Unmakeable(Exception):  # noqa: N818  # It is not an error.
 
 
 def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtype) -> Seen:
-    overload = _overload(name)
+    overload = overload_of(name)
     try:
         maker = Maker(key.lower(), list(given))
         args, kwargs = maker.arguments(overload._schema)
@@ -105,11 +104,6 @@ def _fits(kind: str, name: str, call: Seen) -> bool:
     chosen = {"fp32_set_opt_dtype": [F32] if is_cast else [], "fp32_append_dtype": [F32 if is_cast else first]}
     same_op = kind != "fp32_append_dtype"
     return (call.tensors, call.dtypes, call.name == name) == (tensors, chosen.get(kind, []), same_op)
-
-
-def _overload(name: str) -> Any:
-    op, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, op), overload or "default")
 
 
 @functools.cache

@@ -142,6 +142,10 @@ def region(way: Way, library: Any, inner: polycast.Policy | None = None) -> Any:
     return library.autocast(way.device, torch.bfloat16, **({"policy": inner} if inner else {}))
 
 
+def ruled(way: Way, library: Any) -> Callable[[], Any]:
+    return partial(region, way, library, way.rules(library))
+
+
 def leave(thread: int, stack: ExitStack, loss: Tensor) -> Tensor:
     """Leave the region between forward and backward, unless they run in another thread."""
     if get_ident() == thread:
@@ -173,14 +177,6 @@ def outside(way: Way, enter: Callable[[], Any]) -> Callable[[], Any]:
 def used(way: Way, library: Any) -> object:
     enter = partial(region, way, library)
     return kinds(way, Net(enter), polycast.use(way.rules(library)), outside(way, enter))
-
-
-def around(way: Way, library: Any) -> object:
-    return kinds(way, Net(), around=partial(region, way, library, way.rules(library)))
-
-
-def inside(way: Way, library: Any) -> object:
-    return kinds(way, Net(partial(region, way, library, way.rules(library))))
 
 
 def assigned(way: Way, library: Any) -> object:
@@ -259,8 +255,8 @@ HALF, REGION = {("float16", "float16")}, {("bfloat16", "bfloat16")}
 # page has two tables, because one table of all features is too wide for a phone.
 POLICIES: dict[str, tuple[Callable[[Way, Any], object], object]] = {
     "`use`": (used, HALF),
-    "around": (around, HALF),
-    "inside": (inside, HALF),
+    "around": (lambda way, library: kinds(way, Net(), around=ruled(way, library)), HALF),
+    "inside": (lambda way, library: kinds(way, Net(ruled(way, library))), HALF),
     "`assign`": (assigned, HALF),
 }
 OTHERS: dict[str, tuple[Callable[[Way, Any], object], object]] = {

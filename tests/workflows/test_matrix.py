@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.devices import NEEDS_XLA
 from tests.support.snippets import ROOT, page
-from tests.support.xla import NEEDS_XLA
 from tests.workflows.matrix import FEATURES, OTHERS, POLICIES, WAYS, verdict
 
 # PyTorch warns about `jit.trace`, about FSDP1 in one process, and about a `Function` that dynamo traces.

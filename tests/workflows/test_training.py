@@ -13,8 +13,7 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.support.devices import RESIZES, for_scaling, synchronize
-from tests.support.xla import NEEDS_XLA
+from tests.support.devices import NEEDS_XLA, RESIZES, for_scaling, synchronize
 
 BF16 = torch.bfloat16
 TOLERANCE = {torch.float16: 0.01, BF16: 0.05}
@@ -67,88 +66,79 @@ def float32() -> Amp:
 
 
 class Run(NamedTuple):
-    """The results of a training run: losses, the dtype of the outputs, and the optimizer and scaler."""
+    """A training run: its classes and objects, and the losses until now."""
 
-    losses: list[Tensor]
-    dtype: torch.dtype
-    scaler: Any
+    amp: Amp
+    model: Any
     optimizer: Any
+    scaler: Any
+    losses: list[Tensor]
 
 
-def scaled_step(scaler: Any, optimizer: Any, loss: Any) -> None:
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
+def scaled_step(run: Run, loss: Tensor) -> Tensor:
+    run.scaler.scale(loss).backward()
+    run.scaler.step(run.optimizer)
+    run.scaler.update()
+    return loss
 
 
-def plain_step(_: Any, optimizer: Any, loss: Any) -> None:
-    loss.backward()
-    optimizer.step()
+def plain_step(run: Run, loss: Tensor) -> Tensor:
+    """Step as in "Auto Mixed Precision (AMP) on GPU", without a scaler, because bfloat16 needs none."""
+    loss.backward()  # type: ignore[no-untyped-call]
+    run.optimizer.step()
+    return loss
+
+
+def penalized_step(run: Run, loss: Tensor) -> Tensor:
+    scaled_grad_params = torch.autograd.grad(
+        outputs=run.scaler.scale(loss), inputs=list(run.model.parameters()), create_graph=True
+    )
+    inv_scale = 1.0 / run.scaler.get_scale()
+    grad_params = [p * inv_scale for p in scaled_grad_params]
+    with run.amp.autocast():
+        grad_norm: Any = 0
+        for grad in grad_params:
+            grad_norm += grad.pow(2).sum()
+        grad_norm = grad_norm.sqrt()
+        loss = loss + grad_norm
+    return scaled_step(run, loss)
+
+
+Step = Callable[[Run, Tensor], Tensor]
 
 
 def train(
     amp: Amp,
+    step: Step = scaled_step,
     model: Any = None,
-    step: Callable[[Any, Any, Any], None] = scaled_step,
+    lr: float = 0.1,
     init_scale: float = 256.0,
     same: bool = False,
     steps: int = 8,
+    dtype: torch.dtype | None = None,
 ) -> Run:
-    """Train with the typical loop of the documents. ``step`` is the code after the forward pass."""
+    """Train with the typical loop of the documents. ``step`` is the code after the forward pass.
+
+    The outputs must have the dtype, if it is given.
+    """
     model = model or network(amp.device)
-    optimizer = amp.optim.SGD(model.parameters(), lr=0.1)
-    scaler = amp.GradScaler(init_scale)
-    losses = []
+    run = Run(amp, model, amp.optim.SGD(model.parameters(), lr=lr), amp.GradScaler(init_scale), [])
     for inputs, targets in data(amp.device, steps, same):
-        optimizer.zero_grad()
+        run.optimizer.zero_grad()
         with amp.autocast():
             output = model(inputs)
             loss = loss_fn(output, targets)
-        step(scaler, optimizer, loss)
-        losses.append(loss.detach())
-    return Run(losses, output.dtype, scaler, optimizer)
+        assert output.dtype is (dtype or output.dtype)
+        run.losses.append(step(run, loss).detach())
+    return run
 
 
-def typical(amp: Amp) -> list[Tensor]:
-    return train(amp).losses
-
-
-def without_scaler(amp: Amp) -> list[Tensor]:
-    """Run the loop of "Auto Mixed Precision (AMP) on GPU", which has no scaler, because bfloat16 needs none."""
-    return train(amp, step=plain_step).losses
-
-
-def penalized(amp: Amp) -> list[Tensor]:
-    model = network(amp.device)
-    optimizer = amp.optim.SGD(model.parameters(), lr=0.03)
-    scaler = amp.GradScaler()
-    losses = []
-    for inputs, targets in data(amp.device, same=True):
-        optimizer.zero_grad()
-        with amp.autocast():
-            output = model(inputs)
-            loss = loss_fn(output, targets)
-        scaled_grad_params = torch.autograd.grad(
-            outputs=scaler.scale(loss), inputs=list(model.parameters()), create_graph=True
-        )
-        inv_scale = 1.0 / scaler.get_scale()
-        grad_params = [p * inv_scale for p in scaled_grad_params]
-        with amp.autocast():
-            grad_norm: Any = 0
-            for grad in grad_params:
-                grad_norm += grad.pow(2).sum()
-            grad_norm = grad_norm.sqrt()
-            loss = loss + grad_norm
-        scaled_step(scaler, optimizer, loss)
-        losses.append(loss.detach())
-    return losses
-
-
-# The limit of each loop's last loss, as a fraction of the first loss.
-LOOPS: dict[Callable[[Amp], list[Tensor]], float] = {
-    typical: 0.5,
-    without_scaler: 0.5,
-    penalized: 0.85,
+# The code after the forward pass in each loop, the options of the training run, and the limit of the last loss, as a
+# fraction of the first loss.
+LOOPS: dict[str, tuple[Step, dict[str, Any], float]] = {
+    "typical": (scaled_step, {}, 0.5),
+    "without_scaler": (plain_step, {}, 0.5),
+    "penalized": (penalized_step, {"lr": 0.03, "same": True}, 0.85),
 }
 
 
@@ -161,18 +151,18 @@ def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall:
 
 @OPTIMIZERS
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_loop_of_the_documents_trains_like_float32(
-    real_device: str, optim: Any, loop: Callable[[Amp], list[Tensor]]
-) -> None:
-    if real_device == "xla" and optim is torch.optim and loop is not typical:
+def test_a_loop_of_the_documents_trains_like_float32(real_device: str, optim: Any, loop: str) -> None:
+    if real_device == "xla" and optim is torch.optim and loop != "typical":
         pytest.skip("XLA compiles PyTorch's optimizers for seconds, so only the typical loop runs them there")
-    dtype = BF16 if loop is without_scaler else for_scaling(real_device)
-    compare(loop(ours(real_device, optim, dtype)), loop(float32()), dtype, LOOPS[loop])
+    step, options, fall = LOOPS[loop]
+    dtype = BF16 if loop == "without_scaler" else for_scaling(real_device)
+    run, reference = train(ours(real_device, optim, dtype), step, **options), train(float32(), step, **options)
+    compare(run.losses, reference.losses, dtype, fall)
 
 
 def test_a_training_run_finds_its_scale(real_device: str) -> None:
     """Without the skipped steps, whose losses repeat, a run with a too large scale trains like a float32 run."""
-    losses, _, scaler, optimizer = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
+    *_, optimizer, scaler, losses = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
     assert (3 < skips < 10) if for_scaling(real_device) is torch.float16 else skips == 0
     assert scaler.get_scale() == 2.0 ** (24 - skips)
@@ -181,16 +171,17 @@ def test_a_training_run_finds_its_scale(real_device: str) -> None:
     compare(real, train(float32(), same=True, steps=len(real)).losses, for_scaling(real_device))
 
 
-def all_reduced_step(scaler: Any, optimizer: Any, loss: Any) -> None:
+def all_reduced_step(run: Run, loss: Tensor) -> Tensor:
     import torch_xla.core.xla_model as xm
     import torch_xla.runtime as xr
 
-    scaler.scale(loss).backward()
-    gradients = xm._fetch_gradients(optimizer)
+    run.scaler.scale(loss).backward()
+    gradients = xm._fetch_gradients(run.optimizer)
     assert len(gradients) == 4
     xm.all_reduce("sum", gradients, scale=1.0 / xr.world_size())
-    scaler.step(optimizer)
-    scaler.update()
+    run.scaler.step(run.optimizer)
+    run.scaler.update()
+    return loss
 
 
 @NEEDS_XLA
@@ -199,6 +190,5 @@ def test_a_step_with_all_reduced_gradients_as_in_the_xla_document(optim: Any) ->
     import torch_xla.core.xla_model as xm
 
     amp = ours("xla", optim)._replace(autocast=lambda: polycast.autocast(xm.xla_device()))
-    run = train(amp, network("cpu").to(xm.xla_device()), step=all_reduced_step)
-    assert run.dtype is BF16
+    run = train(amp, all_reduced_step, network("cpu").to(xm.xla_device()), dtype=BF16)
     compare(run.losses, train(float32()).losses, BF16)

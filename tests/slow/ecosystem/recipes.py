@@ -1,6 +1,5 @@
 """The tasks of the table: one small problem for all trainers, with polycast's or PyTorch's classes."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,26 +119,14 @@ class Task(nn.Module):
         return {"loss": loss, "logits": outputs}
 
 
-class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
-    """The batches of all steps in order, or of some steps. An item is a batch."""
-
-    def __init__(self, recipe: Recipe, first: int = 0, last: int = STEPS) -> None:
-        generator = torch.Generator().manual_seed(1)
-        weight = torch.randn(8, 2, generator=generator)
-        self.items = []
-        for number in range(STEPS * recipe.accumulate):
-            inputs = torch.randn(BATCH, 8, generator=generator)
-            labels = inputs @ weight
-            if recipe.bad is not None and number == recipe.bad * recipe.accumulate:
-                inputs[0] = float("inf")
-            self.items.append({"inputs": inputs, "labels": labels})
-        self.items = self.items[first * recipe.accumulate : last * recipe.accumulate]
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return self.items[index]
-
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        return iter(self.items)
+def batches(recipe: Recipe, first: int = 0, last: int = STEPS) -> list[dict[str, Tensor]]:
+    """Return the batches of all steps in order, or of some steps."""
+    generator = torch.Generator().manual_seed(1)
+    weight, found = torch.randn(8, 2, generator=generator), []
+    for number in range(STEPS * recipe.accumulate):
+        inputs = torch.randn(BATCH, 8, generator=generator)
+        labels = inputs @ weight
+        if recipe.bad is not None and number == recipe.bad * recipe.accumulate:
+            inputs[0] = float("inf")
+        found.append({"inputs": inputs, "labels": labels})
+    return found[first * recipe.accumulate : last * recipe.accumulate]

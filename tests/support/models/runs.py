@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
+from polycast.cast_by_hand import same_bits
 from torch import Tensor, nn
 from torch.utils._pytree import keystr, tree_leaves_with_path
 
@@ -87,8 +88,4 @@ def different(ours: Results, stock: Results) -> list[str]:
 def _same(mine: Tensor | torch.dtype, other: Tensor | torch.dtype) -> bool:
     if isinstance(mine, torch.dtype) or isinstance(other, torch.dtype):
         return mine is other
-    return mine.dtype is other.dtype and torch.equal(_bits(mine), _bits(other))
-
-
-def _bits(tensor: Tensor) -> Tensor:
-    return tensor.contiguous().flatten().view(torch.uint8)
+    return same_bits(mine, other)

@@ -35,7 +35,9 @@ def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Ca
     if not (isinstance(function, type) and issubclass(function, nn.Module)):
         return [partial(function, *args, **kwargs) for args, kwargs in given]
     module, state = _module(function, make, _arguments(_MODULES_OF.get((op, name)) or _MODULES.get(name, ())))
-    inputs = [tuple(args[: _required(module.forward)]) for args, _ in given]
+    parameters = inspect.signature(module.forward).parameters.values()
+    required = sum(parameter.default is parameter.empty for parameter in parameters)
+    inputs = [tuple(args[:required]) for args, _ in given]
     return [partial(torch.func.functional_call, module, state, args) for args in inputs]
 
 
@@ -73,12 +75,6 @@ def _module(kind: type[nn.Module], make: Make, build: Arguments) -> tuple[nn.Mod
     with torch.device("meta"):
         module = kind(*build.args, **build.kwargs).eval()
     return module, {name: make(*tensor.shape) for name, tensor in module.state_dict().items()}
-
-
-def _required(forward: Callable[..., object]) -> int:
-    """Return the number of arguments that a module's forward requires."""
-    parameters = inspect.signature(forward).parameters.values()
-    return sum(parameter.default is parameter.empty for parameter in parameters)
 
 
 def _arguments(values: tuple[object, ...] | Arguments) -> Arguments:
@@ -161,8 +157,6 @@ ARGUMENTS: dict[tuple[str, str], Callable[[Make], tuple[object, ...] | Arguments
     ),
     ("kl_div", "torch.nn.functional.kl_div"): lambda make: Arguments(_pair(make), {"reduction": "batchmean"}),
     ("linalg_matrix_norm", "torch.linalg.norm"): lambda make: (make(3, 2), 2),
-    ("linalg_vector_norm", "torch.linalg.norm"): lambda make: (make(2, 3),),
-    ("norm", "torch.nn.functional.normalize"): lambda make: (make(2, 3),),
     ("norm", "torch.nn.functional.pairwise_distance"): _pair,
     ("norm", "torch.nn.PairwiseDistance"): _pair,
     **{("nuclear_norm", f"torch.{name}"): lambda make: (make(3, 2), "nuc") for name in ("norm", "Tensor.norm")},

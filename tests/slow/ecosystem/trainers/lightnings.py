@@ -12,7 +12,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from polycast.integrations.lightning import Precision as OurPrecision
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Trained
+from tests.slow.ecosystem.recipes import SCALE, STEPS, Kit, Trained, batches
 from tests.slow.ecosystem.trainers.plain import plain
 
 PRECISIONS: dict[str, Any] = {"bfloat16": "bf16-mixed", "float16": "16-mixed"}
@@ -41,7 +41,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
 class Loader:
     """A loader of batches with the position in the epoch, which Lightning saves and restores."""
 
-    def __init__(self, batches: Batches) -> None:
+    def __init__(self, batches: list[dict[str, torch.Tensor]]) -> None:
         self.batches, self.position = batches, 0
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ def fit(kit: Kit, module: Module, steps: int, resume: Any = None) -> lightning.T
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    runner.fit(module, Loader(Batches(recipe)), ckpt_path=resume)
+    runner.fit(module, Loader(batches(recipe)), ckpt_path=resume)
     return runner
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Trained
+from tests.slow.ecosystem.recipes import STEPS, Kit, Trained, batches
+from tests.support.optimizers import clip
 
 
 class Loop:
@@ -39,11 +39,8 @@ class Loop:
                 self.step()
 
     def step(self) -> None:
-        if self.kit.recipe.clip and self.kit.ours:
-            self.scaler.clip_grad_norm(self.optimizer, self.kit.recipe.clip)
-        elif self.kit.recipe.clip:
-            self.scaler.unscale_(self.optimizer)
-            nn.utils.clip_grad_norm_(self.task.parameters(), self.kit.recipe.clip)
+        if self.kit.recipe.clip:
+            clip(self.scaler, self.optimizer, self.kit.recipe.clip)
         self.scaler.step(self.optimizer)
         scale = self.scaler.get_scale()
         self.scaler.update()
@@ -61,11 +58,11 @@ def loop(kit: Kit, make: Callable[[Kit], Any] = Loop) -> Trained:
     recipe, path = kit.recipe, kit.folder / "checkpoint"
     run = make(kit)
     if recipe.resume:
-        run.run(Batches(recipe, last=recipe.resume))
+        run.run(batches(recipe, last=recipe.resume))
         run.save(path)
         run = make(kit)
         run.load(path)
-    run.run(Batches(recipe, recipe.resume, STEPS))
+    run.run(batches(recipe, recipe.resume, STEPS))
     return run.trained()  # type: ignore[no-any-return]
 
 

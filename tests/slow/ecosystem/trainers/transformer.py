@@ -11,7 +11,7 @@ from polycast.integrations.transformers import ScalerMixin
 from torch import Tensor
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import RECIPES, SCALE, STEPS, Batches, Kit, Trained
+from tests.slow.ecosystem.recipes import RECIPES, SCALE, STEPS, Kit, Trained, batches
 from tests.slow.ecosystem.trainers.plain import plain
 
 
@@ -56,7 +56,7 @@ def make(kit: Kit) -> transformers.Trainer:
     return (Ours if kit.line else Sequential)(
         model=task,
         args=arguments,
-        train_dataset=Batches(recipe),
+        train_dataset=batches(recipe),
         data_collator=collate,
         optimizers=(optimizer, schedule),
     )
