@@ -61,14 +61,16 @@ def end_step(device: torch.device) -> None:
 
 
 def counts(device: torch.device) -> Counter[str]:
-    """Return XLA's numbers of compiled programs, and of copies from and to the device. Other devices have none."""
+    """Return XLA's numbers of compiled programs, and of copies from and to the device. Other devices count nothing."""
     if device.type != "xla":
         return Counter()
     from torch_xla.debug import metrics
 
     reads, writes = (metrics.metric_data(f"Transfer{way}DeviceTime") or (0,) for way in ("From", "To"))
-    compiles = metrics.counter_value("UncachedCompile") or 0
-    return Counter({"compiles": compiles, "copies from the device": reads[0], "copies to the device": writes[0]})
+    programs = metrics.counter_value("UncachedCompile") or 0
+    return Counter(
+        {"compiled programs": programs, "copies from the device": reads[0], "copies to the device": writes[0]}
+    )
 
 
 @dataclass(frozen=True)
@@ -152,15 +154,16 @@ def test(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[Tensor
 
 def report(runs: list[Run], layers: list[str], device: torch.device) -> None:
     """Print a table with a column for each run."""
-    rows = [("", *(run.name for run in runs))]
-    rows += [("test accuracy", *(f"{run.accuracy:.2f} %" for run in runs)), ("\ndtype of each layer's output",)]
+    hardware = f" (PJRT_DEVICE={os.environ['PJRT_DEVICE']})" if device.type == "xla" else ""
+    rows = [(f"device: {device}{hardware}",), ("",), ("", *(run.name for run in runs))]
+    rows += [("test accuracy", *(f"{run.accuracy:.2f} %" for run in runs))]
+    rows += [(f"\ndtype of each layer's output, by the rules of {device}",)]
     rows += [(f"  {layer}", *dtypes) for layer, *dtypes in zip(layers, *(run.dtypes for run in runs), strict=True)]
-    steps = len(runs[0].losses) * (EPOCHS - 1) // EPOCHS
-    work = "inside the epochs, per step after the first one (all of the first one)"
-    rows.append((f"\n{device}: {work if counts(device) else 'compiles and copies nothing'}",))
+    if counts(device):
+        rows.append((f"\ncounts of the training steps of epoch 1, and of epochs 2 to {EPOCHS} together",))
     for what in counts(device):
-        since = [sum(cost[what] for cost in run.costs[1:]) / steps for run in runs]
-        rows.append((f"  {what}", *(f"{mean:g} ({run.costs[0][what]})" for mean, run in zip(since, runs, strict=True))))
+        later = [sum(cost[what] for cost in run.costs[1:]) for run in runs]
+        rows.append((f"  {what}", *(f"{run.costs[0][what]}, {n}" for n, run in zip(later, runs, strict=True))))
     for label, *values in rows:
         print("  ".join([f"{label:24}", *(f"{value:10}" for value in values)]).rstrip())
 

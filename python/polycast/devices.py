@@ -5,13 +5,14 @@ A *device*, such as "cuda" or "xla_gpu", has rules in ``policy.yaml``. A *device
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
 import torch
 
 from polycast._extension import DEVICES, DEVICES_LIKE
+from polycast._suggest import closest
 from polycast.torch_internals import constant, privateuse1_name, registrations_for
 
 HOST, XLA_TYPE = "cpu", "xla"
@@ -233,7 +234,7 @@ def known_device_type(device: str | torch.device, argument: str = "device") -> s
         raise unknown(device_type, device_types(), argument) from None
 
 
-def unknown(device_type: str, known: Iterable[str], argument: str = "device_type") -> ValueError:
+def unknown(device_type: str, known: Collection[str], argument: str = "device_type") -> ValueError:
     """Return the error for a name that is not a device type with rules in the policy."""
     if device_type in PRIVATE:
         return ValueError(f"{argument}: expected a loaded backend, got '{device_type}'; first import its package")
@@ -242,7 +243,10 @@ def unknown(device_type: str, known: Iterable[str], argument: str = "device_type
             f"{argument}: expected '{device_type_of(device_type)}', got '{device_type}'; pass "
             f"'{device_type_of(device_type)}', which has the rules of '{device_type}' when {_XLA_PACKAGE} runs on a GPU"
         )
-    return ValueError(f"{argument}: expected one of {', '.join(known)}, got '{device_type}'; pass one of these")
+    near = closest(device_type, known)
+    # A name with another letter, such as "gpu", is not a misspelling of "xpu".
+    hint = f"did you mean '{near}'?" if near and {*device_type.lower()} <= {*near} else "pass one of these"
+    return ValueError(f"{argument}: expected one of {', '.join(known)}, got '{device_type}'; {hint}")
 
 
 def random_state() -> Callable[[], None]:

@@ -31,6 +31,7 @@ QUERIES = [
     "policy.rules('qqq')",
     "policy.rules('torch.ad')",
     "policy.rules('torch.nn.Transformer')",
+    "policy.rules('Sequential')",
     "policy.rules('gumbel_softmax')",
     "policy.category('cross_entropy', 'cuda')",
     "policy.category('conv2d', 'cdua')",

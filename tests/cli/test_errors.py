@@ -15,10 +15,10 @@ op / op --nonsense / op "" / softmax --device nowhere / softmax --device / diff 
 diff FOLDER torch-2.11 / diff BINARY torch-2.11 / diff built-in built-in --device nowhere
 trace / trace --nonsense / trace --limit many SCRIPT / trace --limit 0 SCRIPT / trace scirpt.py
 trace FOLDER / trace -m no.such.module / trace -m SCRIPT / check / check --nonsense / check "" / check FOLDER
-check BINARY / verify rulez / verify --device gpu / bisect --repeat 3 / bisect --godo fp32 -- true
-bisect --repeat 0 -- true / bisect --good nonsense -- true / bisect --good BINARY -- true / bisect -- FOLDER
-bisect -- no-such-program / bisect no-such-program / bisct -- true / trase x.py / softmx / bisect -- ""
-bisect --output FOLDER -- true / bisect --output FOLDER/no/rules.yaml -- true
+check BINARY / verify rulez / verify cuda / verify --devcie cuda / verify --device gpu
+bisect --repeat 3 / bisect --godo fp32 -- true / bisect --repeat 0 -- true / bisect --good nonsense -- true
+bisect --good BINARY -- true / bisect -- FOLDER / bisect -- no-such-program / bisect no-such-program / bisct -- true
+trase x.py / softmx / bisect -- "" / bisect --output FOLDER -- true / bisect --output FOLDER/no/rules.yaml -- true
 """
 
 

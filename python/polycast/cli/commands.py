@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if meant := get_close_matches(words[0], COMMANDS, 1, 0.75):
                 raise ValueError(f"command: expected a command or an op, got '{words[0]}'; did you mean '{meant[0]}'?")
             words = ["op", *words]
-        options = parser().parse_args(words)
+        options, unknown = parser().parse_known_args(words)
+        if unknown:
+            options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         status: int = options.run(options)
         return status
     except (ValueError, OSError) as error:
@@ -71,7 +73,7 @@ def parser() -> ArgumentParser:
         part = commands.add_parser(
             name, help=text, description=description, formatter_class=RawDescriptionHelpFormatter
         )
-        part.set_defaults(run=run)
+        part.set_defaults(run=run, parser=part)
         return part
 
     op = add("op", _op, "show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM")
@@ -142,6 +144,8 @@ def _verify(options: Namespace) -> int:
         if sys.stderr.isatty():
             print(f"\r\033[K{text:.78}", end="", file=sys.stderr, flush=True)
 
+    for part in DEVICES.keys() & options.parts:
+        raise ValueError(f"PART: expected {' or '.join(DESCRIPTIONS)}, got '{part}'; write --device {part}")
     found = verify(options.device, options.parts or DESCRIPTIONS, lambda part, check: show(f"{part}: {check}"))
     show("")
     print(found)

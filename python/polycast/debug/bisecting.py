@@ -285,7 +285,7 @@ class Search:
                 raise ValueError(f"COMMAND: expected a status up to {_MOST}, not an end by a signal, got {got}")
             is_bad = None if run.status == _SKIP else run.status != _GOOD
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"
-            left = f"; {self._among} rules left" if self._among else ""
+            left = f"; {self._among} rule{'s' * (self._among > 1)} left" if self._among else ""
             self._progress(f"run {self._runs}: {what}: {how}, {run.seconds:.1f} s{left}")
             if is_bad is not False:
                 break

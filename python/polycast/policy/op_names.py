@@ -148,7 +148,7 @@ def unknown(name: str) -> tuple[str, str]:
         remedy = IMPORT_FIRST + (f"; did you mean '{close}'?" if close else "")
         return f"no library has registered an operator '{name}'", remedy
     place, _, last = name_in_full.rpartition(".")
-    if place == "torch.nn" and hasattr(torch.nn, last):
+    if place in ("", "torch.nn") and isinstance(getattr(torch.nn, last, None), type):
         return (
             f"'{name}' has no op of its own",
             f"use the ops that it runs, or call polycast.assign(model, {{torch.nn.{last}: rules}})",
