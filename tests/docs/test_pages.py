@@ -81,7 +81,7 @@ def test_the_paths_in_the_pages_exist() -> None:
 
 
 def test_the_readme_can_be_read_in_two_minutes() -> None:
-    assert len(page("README.md").splitlines()) <= 130
+    assert len(page("README.md").splitlines()) <= 120
 
 
 @pytest.mark.slow
