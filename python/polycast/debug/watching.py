@@ -59,6 +59,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     It runs earlier calls again, to find where the problem begins, and tries rules that may avoid it.
 
     An overflow in backward is not a finding if a scaler skips the step, unless over 16 steps in a row overflow.
+    If the program checks the gradients itself, it is a finding once the weights are non-finite or the watch ends.
     Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
     result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, such as ``log(0)``, are
     findings only if a result, a gradient or a weight is non-finite. Compiled code is not watched.
