@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
-from polycast._extension import check_arguments, check_norm_type, own_memory
+from polycast._extension import check_arguments, check_norm_type
 from polycast.torch_internals import below_autograd
 from polycast.xla.arithmetic import SGD, Adam, Controls, compute_dtype, next_scale
-from polycast.xla.computation import call, on_device, update, upload
+from polycast.xla.computation import call, on_device, own_memory, update, upload
 from polycast.xla.ops import Op, like, non_finite_flags, scalar, total_norm
 
 Tensors: TypeAlias = list[Tensor]
