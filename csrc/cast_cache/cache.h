@@ -24,9 +24,6 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 
 KeptCasts& kept_casts();
 
-// Sets whether casts are reused on a device type. `policy.yaml` has this setting (`cache`) for the installed device.
-void allow(c10::DeviceType device, bool allowed);
-
 // A function that returns whether the current thread records the device's work as a graph, to replay it later. During a
 // recording, kept casts are neither used nor created, because they outlive the recording.
 using RecordingProbe = std::function<bool()>;
