@@ -63,17 +63,6 @@ def test_a_parameter_that_is_in_a_group_twice(kind: str, real_device: str) -> No
     torch.testing.assert_close(*weights)
 
 
-@pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
-def test_a_gradient_with_another_layout_is_copied_in_parts(kind: str) -> None:
-    param = numbers(1024, 2048).requires_grad_()
-    param.grad = numbers(2048, 1024, seed=1).t()
-    optimizer = make(OURS, kind, [param])
-    optimizer.step()
-    with torch.autograd.profiler.profile(profile_memory=True) as profile:  # type: ignore[no-untyped-call]
-        optimizer.step()
-    assert max(event.cpu_memory_usage for event in profile.function_events) <= param.nbytes // 8
-
-
 def test_views_without_memory_do_not_overlap() -> None:
     """A step of overlapping parameters would read ``found_inf``, which has no value on the device ``meta``."""
     memories = [torch.empty(8, device="meta") for _ in range(2)]
