@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/impl/COW.h>
 
 #include <algorithm>
 #include <array>
@@ -20,11 +19,6 @@ namespace polycast::multi_tensor {
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
          is_real(tensor.scalar_type());
-}
-
-// Returns whether a write to a tensor first copies its memory. PyTorch does not support this copy in several threads.
-inline bool is_copied_on_write(const at::Tensor& tensor) {
-  return c10::impl::cow::is_cow_data_ptr(tensor.storage().data_ptr());
 }
 
 // The items of the first n lists of a call. An item has float64 arithmetic if its tensor in the first list is float64,
@@ -122,8 +116,7 @@ class TensorLists {
       return false;
     }
     for (size_t list = 0; list < n; ++list) {
-      const at::Tensor& tensor = lists_[list][index];
-      if (!is_plain_pair(model, tensor) || (written_[list] && is_copied_on_write(tensor))) {
+      if (!is_plain_pair(model, lists_[list][index])) {
         return false;
       }
     }

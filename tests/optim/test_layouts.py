@@ -71,19 +71,6 @@ def test_views_without_memory_do_not_overlap() -> None:
     OURS["SGD"](params, lr=0.1).step(found_inf=torch.zeros((), device="meta"))
 
 
-@pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
-def test_parameters_that_are_copied_on_write(kind: str) -> None:
-    weights = []
-    for clone in (torch._lazy_clone, torch.clone):
-        memory = [numbers(3, 5), numbers(700, seed=1)]
-        params = [clone(tensor).requires_grad_() for tensor in memory]
-        set_grads(params, 1)
-        make(OURS, kind, params).step()
-        assert memory[0].equal(numbers(3, 5))
-        weights.append(params)
-    torch.testing.assert_close(*weights)
-
-
 def sparse(dims: int, seed: int) -> Tensor:
     """Return a sparse gradient of few elements, with duplicate indices."""
     generator, shape = torch.Generator().manual_seed(seed), (50, 4, 3)

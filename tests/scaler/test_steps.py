@@ -129,15 +129,6 @@ def test_a_wrapper_that_forwards_all_attributes_clips() -> None:
     assert param.item() == pytest.approx(-1)
 
 
-def test_an_object_whose_class_has_no_weak_references_steps() -> None:
-    loop = Loop(started(), lr=1.0)
-    slotted: Any = type("Slotted", (), {"__slots__": ("param_groups", "step")})()
-    slotted.param_groups, slotted.step = loop.optimizer.param_groups, loop.optimizer.step
-    loop.optimizer = slotted
-    assert [loop.iterate(INF), loop.iterate(SCALE / 2)] == [SCALE / 2, SCALE / 2]
-    assert (loop.scaler.skip_count(slotted).item(), loop.param.item()) == (1, 0)
-
-
 @pytest.mark.parametrize("unscales", [False, True])
 def test_an_optimizer_with_parameters_on_two_devices_gets_one_flag(unscales: bool, real_device: str) -> None:
     """PyTorch's fused kernels skip only if ``found_inf`` is 1, but PyTorch's scaler adds the flags of the devices."""

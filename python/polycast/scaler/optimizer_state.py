@@ -22,7 +22,7 @@ _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
 class OptimizerState:
     """The state that a scaler has of an optimizer and of its wrappers."""
 
-    optimizer: Callable[[], Any]  # a reference, which is weak if possible
+    optimizer: weakref.ref[Any]
     process_group: Any  # ranks that skip together in addition to the ranks of each mesh, or None
     was_skipped: Tensor  # whether the last step was skipped: a float32 element on the device of the scale
     skip_count: Tensor
@@ -140,14 +140,7 @@ def new_state(optimizer: Any, on_free: Callable[[Any], Any], process_group: Any,
     if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
         process_group = torch.distributed.group.WORLD
     zeros = torch.zeros_like(scale), torch.zeros_like(scale)
-    return OptimizerState(_reference_to(optimizer, on_free), process_group, *zeros)
-
-
-def _reference_to(optimizer: Any, on_free: Callable[[Any], Any]) -> Callable[[], Any]:
-    try:
-        return weakref.ref(optimizer, on_free)
-    except TypeError:  # The class has __slots__. While it is referenced, no other object has its id.
-        return lambda: optimizer
+    return OptimizerState(weakref.ref(optimizer, on_free), process_group, *zeros)
 
 
 def unwrapped(optimizer: Any) -> Any:
