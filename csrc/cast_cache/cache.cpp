@@ -52,12 +52,8 @@ bool is_recorded(c10::DeviceType device) {
 // Returns whether a transform, a tracer or a compiler is active. While one is active, casts are neither reused nor
 // stored.
 bool is_traced() {
-  using Modes = c10::impl::TorchDispatchModeTLS;
-  using Key = c10::impl::TorchDispatchModeKey;
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
-  return (included.raw_repr() & ~(c10::default_included_set | mode_keys).raw_repr()) != 0 ||
-         Modes::get_mode(Key::FAKE).has_value() || Modes::get_mode(Key::PROXY).has_value() ||
-         Modes::get_mode(Key::FUNCTIONAL).has_value();
+  return (included.raw_repr() & ~(c10::default_included_set | mode_keys).raw_repr()) != 0 || only_traces();
 }
 
 int64_t current_stream(c10::Device device) {
