@@ -23,7 +23,6 @@ from tests.support.optimizers import (
 from tests.support.properties import examples
 
 
-@pytest.mark.filterwarnings("ignore:loaded state of .* is converted")
 def test_programs_match_torch_optim(kernels: Kernels) -> None:
     """Some programs also exchange state with ``torch.optim`` on the CPU."""
 
