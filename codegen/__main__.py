@@ -74,9 +74,6 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
         if options.backend not in devices:
             what = f"expected a device of {name} with the key 'backend', got '{options.backend}'"
             parser.error(f"argument --backend: {what}; {did_you_mean(options.backend, devices)}")
-        if not devices[options.backend].cache:
-            what = f"'{options.backend}' has 'cache: off', but the macros of PyTorch always reuse casts"
-            parser.error(f"argument --backend: {what}; remove 'cache'")
         own = [] if options.policy == POLICY else ["--policy", str(options.policy)]
         chosen = [*own, "--backend", options.backend]
         text = render_standalone(policy, devices[options.backend], options.standalone, chosen)

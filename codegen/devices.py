@@ -9,7 +9,6 @@ from .schemas import Schemas
 from .yaml_nodes import Node, Text, did_you_mean
 
 DTYPES = ("float16", "bfloat16")
-SWITCH = ("on", "off")
 
 
 class DeviceReader(CastReader):
@@ -29,7 +28,7 @@ class DeviceReader(CastReader):
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
         required = ("dispatch_key", "lower_precision")
-        known = (*required, "like", "except", "backend", "cache")
+        known = (*required, "like", "except", "backend")
         fields = self.fields(node, what, known, required)
         if fields is None:
             return None
@@ -50,10 +49,9 @@ class DeviceReader(CastReader):
             self.report(fields["like"], what, f"move '{like}' up, or name a device above")
         if "except" in fields:
             self.exceptions[key.value] = self.read_exceptions(key, fields["except"], "like" in fields)
-        cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
-        if not (name and dispatch_key and dtypes and cache):
+        if not (name and dispatch_key and dtypes):
             return None
-        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend)
+        return Device(name, dispatch_key, tuple(dtypes), like, backend)
 
     def read_exceptions(self, device: Text, node: Node, has_like: bool) -> dict[str, Alternative]:
         """Return the casts that override the casts of the device's `like`, by op or overload."""

@@ -15,7 +15,6 @@ class Device:
     dispatch_key: str
     lower_precision: tuple[str, ...]
     like: str | None = None
-    cache: bool = True  # whether casts of its weights are reused in a region
     backend: str | None = None  # the file with the op list, for a backend outside of PyTorch
 
 

@@ -28,7 +28,6 @@ struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
-  bool cache;        // Casts of weights may be reused on the device.
   const char* like;  // The device inherits the rules of the device with this name. "" means none.
 };
 

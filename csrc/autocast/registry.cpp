@@ -13,7 +13,6 @@
 #include "autocast/builtin_policy.h"
 #include "autocast/kernel.h"
 #include "autocast/rules.h"
-#include "cast_cache/cache.h"
 
 namespace polycast::autocast {
 
@@ -119,7 +118,6 @@ void install(const std::string& device_name, bool fallback) {
       kernel = added_kernel(place.first, device);  // The kernel must override the fallthrough above.
     }
   }
-  cast_cache::allow(installed_on(key).device_type, device.cache);
   set_installed(key, index);
   ++state().installations;
   // The earlier kernels are removed last, because they must remain if a registration throws.

@@ -19,6 +19,5 @@ void bind_cast_cache(pybind11::module_& module);
 void bind_optimizer_checks(pybind11::module_& module);
 void bind_rules(pybind11::module_& module);
 void bind_call_recorder(pybind11::module_& module);
-void bind_functionalization(pybind11::module_& module);
 
 }  // namespace polycast::bindings

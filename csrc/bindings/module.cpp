@@ -62,5 +62,4 @@ PYBIND11_MODULE(_C, module, uses_gil()) {
   polycast::bindings::bind_call_recorder(module);
   polycast::bindings::bind_cast_cache(module);
   polycast::bindings::bind_optimizer_checks(module);
-  polycast::bindings::bind_functionalization(module);
 }

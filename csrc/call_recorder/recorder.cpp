@@ -4,7 +4,6 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -19,6 +18,7 @@
 #include "autocast/policy_scope.h"
 #include "autocast/tensors_in.h"
 #include "call_recorder/program_calls.h"
+#include "cast_cache/cache.h"
 #include "process_state.h"
 
 namespace polycast::call_recorder {
@@ -177,16 +177,8 @@ void follow(const at::RecordFunction& function, const std::string& op) {
   }
 }
 
-// Returns whether a mode, such as a compiler's, only traces the calls of this thread.
-bool only_traces() {
-  using Mode = c10::impl::TorchDispatchModeKey;
-  const auto is_on = [](Mode mode) { return c10::impl::TorchDispatchModeTLS::get_mode(mode).has_value(); };
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() &&
-         (is_on(Mode::FAKE) || is_on(Mode::PROXY) || is_on(Mode::FUNCTIONAL));
-}
-
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
-  if (has_been_stopped() || !function.operator_name() || only_traces()) {
+  if (has_been_stopped() || !function.operator_name() || cast_cache::only_traces()) {
     return nullptr;
   }
   const auto op = c10::Dispatcher::singleton().findSchema(*function.operator_name());

@@ -19,13 +19,9 @@ namespace polycast::cast_cache {
 
 namespace {
 
-struct DeviceSwitches {
-  std::atomic<bool> allowed{true};
-  std::atomic<const RecordingProbe*> probe{nullptr};
-};
-
-DeviceSwitches& switches(c10::DeviceType device) {
-  static std::array<DeviceSwitches, static_cast<size_t>(c10::DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES)> all;
+std::atomic<const RecordingProbe*>& probe_of(c10::DeviceType device) {
+  constexpr auto count = static_cast<size_t>(c10::DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES);
+  static std::array<std::atomic<const RecordingProbe*>, count> all;
   return all[static_cast<size_t>(device)];
 }
 
@@ -49,19 +45,15 @@ constexpr c10::DispatchKeySet mode_keys({c10::DispatchKey::Python, c10::Dispatch
 // Returns whether the current thread records the device's work as a graph. The probe calls Python, so it is used only
 // for casts that may be kept.
 bool is_recorded(c10::DeviceType device) {
-  const RecordingProbe* const probe = switches(device).probe.load();
+  const RecordingProbe* const probe = probe_of(device).load();
   return probe != nullptr && (*probe)();
 }
 
 // Returns whether a transform, a tracer or a compiler is active. While one is active, casts are neither reused nor
 // stored.
 bool is_traced() {
-  using Modes = c10::impl::TorchDispatchModeTLS;
-  using Key = c10::impl::TorchDispatchModeKey;
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
-  return (included.raw_repr() & ~(c10::default_included_set | mode_keys).raw_repr()) != 0 ||
-         Modes::get_mode(Key::FAKE).has_value() || Modes::get_mode(Key::PROXY).has_value() ||
-         Modes::get_mode(Key::FUNCTIONAL).has_value();
+  return (included.raw_repr() & ~(c10::default_included_set | mode_keys).raw_repr()) != 0 || only_traces();
 }
 
 int64_t current_stream(c10::Device device) {
@@ -108,8 +100,8 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
   // A user's dispatch mode must see the casts of stock PyTorch, so kept casts are neither used nor created under it.
   const bool may_be_kept = mode != Mode::history && !kept_casts().empty() &&
                            !c10::impl::TorchDispatchModeTLS::any_modes_set() && !is_recorded(device);
-  if (!(shared || may_be_kept) || !at::autocast::is_autocast_cache_enabled() ||
-      !switches(device).allowed.load(std::memory_order_relaxed) || obstacle(tensor) != nullptr || is_traced()) {
+  if (!(shared || may_be_kept) || !at::autocast::is_autocast_cache_enabled() || obstacle(tensor) != nullptr ||
+      is_traced()) {
     return tensor.to(to);
   }
   const Kind kind{to, mode, current_stream(tensor.device())};
@@ -131,13 +123,9 @@ KeptCasts& kept_casts() {
   return process_state<KeptCasts>();
 }
 
-void allow(c10::DeviceType device, bool allowed) {
-  switches(device).allowed = allowed;
-}
-
 void set_recording_probe(c10::DeviceType device, RecordingProbe probe) {
   // A probe is never freed, because another thread may be calling it.
-  switches(device).probe = probe ? new RecordingProbe(std::move(probe)) : nullptr;
+  probe_of(device) = probe ? new RecordingProbe(std::move(probe)) : nullptr;
 }
 
 }  // namespace polycast::cast_cache

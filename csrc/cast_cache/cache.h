@@ -12,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceType.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <functional>
 
@@ -24,8 +25,13 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 
 KeptCasts& kept_casts();
 
-// Sets whether casts are reused on a device type. `policy.yaml` has this setting (`cache`) for the installed device.
-void allow(c10::DeviceType device, bool allowed);
+// Returns whether a mode, such as a compiler's, only traces the ops of the current thread.
+inline bool only_traces() {
+  using Modes = c10::impl::TorchDispatchModeTLS;
+  using Key = c10::impl::TorchDispatchModeKey;
+  const auto is_on = [](Key mode) { return Modes::get_mode(mode).has_value(); };
+  return Modes::any_modes_set() && (is_on(Key::FAKE) || is_on(Key::PROXY) || is_on(Key::FUNCTIONAL));
+}
 
 // A function that returns whether the current thread records the device's work as a graph, to replay it later. During a
 // recording, kept casts are neither used nor created, because they outlive the recording.

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/impl/COW.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <utility>
 #include <vector>
 
 #include "multi_tensor/multi_tensor_apply.h"
@@ -23,17 +21,9 @@ inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
          is_real(tensor.scalar_type());
 }
 
-// Returns whether a write to a tensor first copies its memory. PyTorch does not support this copy in several threads.
-inline bool is_copied_on_write(const at::Tensor& tensor) {
-  return c10::impl::cow::is_cow_data_ptr(tensor.storage().data_ptr());
-}
-
-// The largest number of elements that are copied at a time if the tensors of an item have different layouts.
-constexpr int64_t copied_limit = int64_t{1} << 18;
-
 // The items of the first n lists of a call. An item has float64 arithmetic if its tensor in the first list is float64,
 // otherwise float32 arithmetic. Both kinds of items are separate. An item whose tensors have gaps or different layouts
-// runs on its own, in parts and on copies.
+// runs on its own, on copies.
 template <size_t n>
 class TensorLists {
  public:
@@ -126,8 +116,7 @@ class TensorLists {
       return false;
     }
     for (size_t list = 0; list < n; ++list) {
-      const at::Tensor& tensor = lists_[list][index];
-      if (!is_plain_pair(model, tensor) || (written_[list] && is_copied_on_write(tensor))) {
+      if (!is_plain_pair(model, lists_[list][index])) {
         return false;
       }
     }
@@ -150,27 +139,9 @@ class TensorLists {
     }
   }
 
-  // Splits a large item along the first tensor's outermost dimension in memory, so that dense tensors remain dense.
   template <class Float, class Double>
   void apply_on_copies(const Float& in_float, const Double& in_double, const Tensors& tensors, size_t index) const {
     const at::Tensor& first = tensors[0];
-    if (first.numel() > copied_limit) {
-      int64_t outermost = -1;
-      for (int64_t dim = 0; dim < first.dim(); ++dim) {
-        if (first.size(dim) > 1 && (outermost < 0 || first.stride(dim) > first.stride(outermost))) {
-          outermost = dim;
-        }
-      }
-      const int64_t size = first.size(outermost), half = size / 2;
-      for (const auto& [begin, length] : {std::pair(int64_t{0}, half), std::pair(half, size - half)}) {
-        Tensors part;
-        std::transform(tensors.begin(), tensors.end(), part.begin(), [&, begin = begin, length = length](auto& tensor) {
-          return tensor.narrow(outermost, begin, length);
-        });
-        apply_on_copies(in_float, in_double, part, index);
-      }
-      return;
-    }
     const at::Tensor model = same_order(first, first) ? first : first.contiguous();
     Tensors used;
     for (size_t list = 0; list < n; ++list) {

@@ -13,20 +13,20 @@ void rules_3(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names);
 
 const std::vector<Device>& devices() {
   static const std::vector<Device> table{
-      {"cuda", "AutocastCUDA", {"float16", "bfloat16"}, true, ""},
-      {"xla", "AutocastXLA", {"bfloat16"}, true, ""},
-      {"xla_gpu", "AutocastXLA", {"float16", "bfloat16"}, true, "cuda"},
-      {"xpu", "AutocastXPU", {"bfloat16", "float16"}, true, ""},
-      {"cpu", "AutocastCPU", {"bfloat16", "float16"}, true, ""},
-      {"mps", "AutocastMPS", {"float16", "bfloat16"}, true, ""},
-      {"mtia", "AutocastMTIA", {"float16", "bfloat16"}, true, "cuda"},
-      {"maia", "AutocastMAIA", {"bfloat16", "float16"}, true, "cuda"},
-      {"hpu", "AutocastHPU", {"bfloat16", "float16"}, true, "cuda"},
-      {"privateuse1", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "cuda"},
-      {"npu", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "privateuse1"},
-      {"musa", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "privateuse1"},
-      {"mlu", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "privateuse1"},
-      {"tpu", "AutocastPrivateUse1", {"bfloat16", "float16"}, true, "cpu"},
+      {"cuda", "AutocastCUDA", {"float16", "bfloat16"}, ""},
+      {"xla", "AutocastXLA", {"bfloat16"}, ""},
+      {"xla_gpu", "AutocastXLA", {"float16", "bfloat16"}, "cuda"},
+      {"xpu", "AutocastXPU", {"bfloat16", "float16"}, ""},
+      {"cpu", "AutocastCPU", {"bfloat16", "float16"}, ""},
+      {"mps", "AutocastMPS", {"float16", "bfloat16"}, ""},
+      {"mtia", "AutocastMTIA", {"float16", "bfloat16"}, "cuda"},
+      {"maia", "AutocastMAIA", {"bfloat16", "float16"}, "cuda"},
+      {"hpu", "AutocastHPU", {"bfloat16", "float16"}, "cuda"},
+      {"privateuse1", "AutocastPrivateUse1", {"float16", "bfloat16"}, "cuda"},
+      {"npu", "AutocastPrivateUse1", {"float16", "bfloat16"}, "privateuse1"},
+      {"musa", "AutocastPrivateUse1", {"float16", "bfloat16"}, "privateuse1"},
+      {"mlu", "AutocastPrivateUse1", {"float16", "bfloat16"}, "privateuse1"},
+      {"tpu", "AutocastPrivateUse1", {"bfloat16", "float16"}, "cpu"},
   };
   return table;
 }

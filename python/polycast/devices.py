@@ -113,12 +113,10 @@ class XLA(DeviceType):
             raise RuntimeError(f"device_type: expected an imported {_XLA_PACKAGE} for 'xla', got none; import it first")
 
     def overrides(self) -> list[str]:
-        # `torch_xla` 2.9 follows only the variables for bfloat16.
-        names = ("XLA_USE_BF16", "XLA_DOWNCAST_BF16", "XLA_USE_F16")
         return [
-            f"{name} is set: a torch_xla that follows it runs every floating-point operation in "
-            f"{'bfloat16' if name.endswith('BF16') else 'float16'} and ignores the autocast policy; unset {name}"
-            for name in names
+            f"{name} is set: a torch_xla that follows it runs every floating-point operation in bfloat16 and ignores "
+            f"the autocast policy; unset {name}"
+            for name in ("XLA_USE_BF16", "XLA_DOWNCAST_BF16")
             if os.environ.get(name, "0") not in ("", "0", "false")
         ]
 

@@ -54,7 +54,10 @@ DispatchKey = torch._C.DispatchKey
 DispatchKeySet = torch._C.DispatchKeySet
 keys_of = torch._C._dispatch_keys  # The keys of a tensor distinguish wrapped tensors from plain ones.
 # On XLA, functionalization wraps tensors. The operators write to the tensors inside, and wrap their results.
-is_functional_tensor, to_functional_tensor = torch._is_functional_tensor, torch._to_functional_tensor
+is_functional_tensor, is_functional_base = torch._is_functional_tensor, torch._is_functional_tensor_base
+to_functional_tensor, from_functional_tensor = torch._to_functional_tensor, torch._from_functional_tensor
+functional_replace, propagate_xla_data = torch._functionalize_replace, torch._C._propagate_xla_data
+functional_commit, functional_sync = torch._functionalize_commit_update, torch._functionalize_sync
 
 # These multi-tensor kernels step and check gradients on accelerators. Otherwise the step of `torch.optim` would run.
 fused_adam_, fused_adamw_, fused_sgd_ = torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_

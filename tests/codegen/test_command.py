@@ -115,7 +115,6 @@ def test_an_error_is_one_line(
 
 BACKENDS = """\
   mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cpu, backend: b}
-  mute: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cpu, backend: c, cache: off}
   privateuse1: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16]}
 """
 
@@ -148,7 +147,6 @@ MISTAKES = {
     "an unknown device": "--backend mime --standalone ops.cpp",
     "a device of PyTorch": "--backend cuda --standalone ops.cpp",
     "the device of all backends": "--backend privateuse1 --standalone ops.cpp",
-    "a device without a cache": "--backend mute --standalone ops.cpp",
     "no such folder": "--backend mine --standalone no/ops.cpp",
     "a file that is not generated": "--backend mine --standalone own.cpp",
     "a check of a file that is not generated": "--check --backend mine --standalone own.cpp",

@@ -95,13 +95,6 @@ def test_a_header_is_guarded_if_a_release_lacks_the_overload(tmp_path: Path, ove
     assert (before == "#if __has_include(<ATen/ops/tally_ops.h>)") == is_guarded
 
 
-@pytest.mark.parametrize(("switch", "cache"), [("on", "true"), ("off", "false")])
-def test_the_cache_switch_of_a_device_reaches_the_table(tmp_path: Path, switch: str, cache: str) -> None:
-    files = render(read(tmp_path, edited("AutocastCPU,", f"AutocastCPU, cache: {switch},")))
-    assert f'{{"cpu", "AutocastCPU", {{"bfloat16"}}, {cache}, ""}},' in files["autocast/table.cpp"]
-    assert ("Its weights are cast at every use." in files["op_reference.md"]) is (switch == "off")
-
-
 def test_an_added_device_adds_few_lines(tmp_path: Path) -> None:
     """Apart from the op reference, a device with exceptions for five ops adds at most 20 lines."""
     schemas, path = Schemas.installed(), tmp_path / "policy.yaml"

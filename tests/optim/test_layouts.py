@@ -63,36 +63,12 @@ def test_a_parameter_that_is_in_a_group_twice(kind: str, real_device: str) -> No
     torch.testing.assert_close(*weights)
 
 
-@pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
-def test_a_gradient_with_another_layout_is_copied_in_parts(kind: str) -> None:
-    param = numbers(1024, 2048).requires_grad_()
-    param.grad = numbers(2048, 1024, seed=1).t()
-    optimizer = make(OURS, kind, [param])
-    optimizer.step()
-    with torch.autograd.profiler.profile(profile_memory=True) as profile:  # type: ignore[no-untyped-call]
-        optimizer.step()
-    assert max(event.cpu_memory_usage for event in profile.function_events) <= param.nbytes // 8
-
-
 def test_views_without_memory_do_not_overlap() -> None:
     """A step of overlapping parameters would read ``found_inf``, which has no value on the device ``meta``."""
     memories = [torch.empty(8, device="meta") for _ in range(2)]
     params = [view.detach().requires_grad_() for memory in memories for view in memory.chunk(2)]
     set_grads(params, 1)
     OURS["SGD"](params, lr=0.1).step(found_inf=torch.zeros((), device="meta"))
-
-
-@pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
-def test_parameters_that_are_copied_on_write(kind: str) -> None:
-    weights = []
-    for clone in (torch._lazy_clone, torch.clone):
-        memory = [numbers(3, 5), numbers(700, seed=1)]
-        params = [clone(tensor).requires_grad_() for tensor in memory]
-        set_grads(params, 1)
-        make(OURS, kind, params).step()
-        assert memory[0].equal(numbers(3, 5))
-        weights.append(params)
-    torch.testing.assert_close(*weights)
 
 
 def sparse(dims: int, seed: int) -> Tensor:

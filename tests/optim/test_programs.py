@@ -12,7 +12,6 @@ from tests.support import optimizers
 from tests.support.properties import examples
 
 
-@pytest.mark.filterwarnings("ignore:loaded state of .* is converted")
 def test_programs_match_torch_optim(kernels: optimizers.Kernels) -> None:
     """Some programs also exchange state with ``torch.optim`` on the CPU."""
 

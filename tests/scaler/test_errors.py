@@ -81,7 +81,6 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "a negative scale in a state": lambda s, o, it: s.load_state_dict({**s.state_dict(), "scale": -4.0}),
     # Wrong schedules.
     "a schedule with a missing function": lambda s, o, it: SkipAwareLR(o, [], s),
-    "no state of a schedule": lambda s, o, it: SkipAwareLR(o, lambda n: 0.5**n, s).load_state_dict({}),
 }
 
 

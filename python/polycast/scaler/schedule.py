@@ -63,16 +63,7 @@ class SkipAwareLR(LRScheduler):
         return {"steps_taken": int(self._count.item()), "base_lrs": self.base_lrs}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a state that ``state_dict`` returned, with the functions of this scheduler.
-
-        Raises:
-            ValueError: If the state is not a SkipAwareLR's.
-        """
-        if missing := [name for name in ("steps_taken", "base_lrs") if name not in state_dict]:
-            raise ValueError(
-                f"state_dict: expected the state of a SkipAwareLR, got one without {' and '.join(missing)}; load "
-                "the state_dict() of a SkipAwareLR"
-            )
+        """Continue from a state that ``state_dict`` returned, with the functions of this scheduler."""
         self.base_lrs, self.last_epoch = list(state_dict["base_lrs"]), state_dict["steps_taken"]
         self._step_count = self.last_epoch + 1
         self._count.fill_(self.last_epoch)

@@ -114,8 +114,6 @@ def _memory_of(grad: Tensor) -> Tensor:
 
     The signs of the memory do not matter to a check, a norm, or a multiplication by a number.
     """
-    if grad._is_zerotensor():
-        return torch.zeros_like(grad)
     straight = grad.conj() if grad.is_conj() else grad
     straight = neg_view(straight) if straight.is_neg() else straight
     return torch.view_as_real(straight.detach()) if straight.is_complex() else straight

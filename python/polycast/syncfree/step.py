@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast import _warnings, devices
+from polycast import devices
 from polycast._dtypes import dtype_of
 from polycast.syncfree import torch_fused  # noqa: F401 -- the import registers the operators for other devices
 from polycast.syncfree.gather import gather_group, with_gradients
@@ -199,8 +199,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         """Load a state that ``state_dict`` of this class or of the class in ``torch.optim`` returned.
 
         Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the dtype of its parameter. If
-        ``state_dtype`` was given, this method casts the state from its saved dtype to ``state_dtype`` instead, and
-        warns if the dtypes differ. If an error is raised, nothing is loaded.
+        ``state_dtype`` was given, this method casts the state from its saved dtype to ``state_dtype`` instead. If an
+        error is raised, nothing is loaded.
 
         Raises:
             ValueError: If the state lacks or has invalid values, or, as in ``torch.optim``, if its groups do not match.
@@ -217,10 +217,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             after.remove()
 
     def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Return a state. Raise a ValueError if the state lacks a value that a step requires, or has an invalid one.
-
-        Warn if the state is to be converted. If warnings are errors, nothing has been loaded.
-        """
+        """Return a state. Raise a ValueError if the state lacks a value that a step requires, or has an invalid one."""
         groups, state = state_dict["param_groups"], state_dict["state"]
         # Flags can be missing, because older releases saved fewer. `torch.optim` sets them.
         wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
@@ -240,15 +237,6 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                         f"state_dict: expected a tensor as '{name}' of {part}, got {value!r:.60}; load a state that "
                         "state_dict() returned"
                     )
-        converted = {
-            str(value.dtype)
-            for param, name, value in self._saved_values(state_dict)
-            if self.state_dtype is not None and name in self._average_names and value is not None
-            if value.dtype is not self._kept_dtype(param)
-        }
-        if converted:
-            text = " and ".join(sorted(converted))
-            _warnings.warn(f"loaded state of {text} is converted to the state_dtype {self.state_dtype}")
         return state_dict
 
     def _take_state(self, state_dict: dict[str, Any]) -> None:

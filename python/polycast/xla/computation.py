@@ -11,13 +11,19 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
-from polycast._extension import write_back
 from polycast.torch_internals import (
     DispatchKey,
     DispatchKeySet,
     exclude_keys,
+    from_functional_tensor,
+    functional_commit,
+    functional_replace,
+    functional_sync,
+    is_functional_base,
     is_functional_tensor,
+    propagate_xla_data,
     to_functional_tensor,
 )
 from polycast.xla.ops import Op
@@ -27,7 +33,7 @@ Build: TypeAlias = Callable[[list[Op]], list[Op]]
 # This cache has no limit, because a program has few computations, of a few kilobytes each.
 _computations: dict[Hashable, Any] = {}
 _KIND_OF_INPUT = attrgetter("dtype", "shape")
-# If this key is excluded, `torch_xla` returns tensors without functionalization's wrapper, as `write_back` requires.
+# If this key is excluded, `torch_xla` returns tensors without functionalization's wrapper, as `_write_back` requires.
 _FUNCTIONALIZE = DispatchKeySet(DispatchKey.Functionalize)
 
 
@@ -36,8 +42,37 @@ def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequen
     with exclude_keys(_FUNCTIONALIZE):
         results = call(kind, build, [*written, *read])
     further = results[len(written) :]
-    write_back(written, results[: len(written)])
+    _write_back(written, results[: len(written)])
     return list(map(to_functional_tensor, further)) if is_functional_tensor(written[0]) else further
+
+
+def _write_back(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Write the values to the targets, and increment the targets' versions."""
+    for target, value in zip(targets, values, strict=True):
+        if is_functional_tensor(target):
+            # These are the steps of PyTorch's in-place operators, so that aliases and views change as well.
+            propagate_xla_data(target, value)
+            functional_replace(target, value)
+            functional_commit(target)
+            functional_sync(target)
+        else:
+            target.detach().copy_(value)
+    increment_version(target for target in targets if is_functional_tensor(target))
+
+
+def own_memory(tensors: Sequence[Tensor]) -> None:
+    """Give memory of their own to expanded tensors that are wrapped for functionalization.
+
+    Autograd can create expanded gradients, but the strides of a wrapped gradient do not show the expansion. Writes to
+    its elements would add up.
+    """
+    for tensor in tensors:
+        if not is_functional_tensor(tensor) or is_functional_base(tensor):
+            continue
+        # Sizes are compared in bytes, because complex memory may be viewed as real.
+        if tensor.untyped_storage().nbytes() < max(tensor.numel(), 2) * tensor.element_size():
+            functional_sync(tensor)
+            tensor.data = to_functional_tensor(from_functional_tensor(tensor))
 
 
 def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]:

@@ -1,17 +1,15 @@
 """The operators of polycast on XLA. Each call is one computation over all its tensors, without a device sync."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import torch
 from torch import Tensor
 from torch.library import Library
 
-from polycast._extension import check_arguments, check_norm_type, own_memory
-from polycast.torch_internals import below_autograd
+from polycast._extension import check_arguments, check_norm_type
 from polycast.xla.arithmetic import SGD, Adam, Controls, compute_dtype, next_scale
-from polycast.xla.computation import call, on_device, update, upload
+from polycast.xla.computation import call, on_device, own_memory, update, upload
 from polycast.xla.ops import Op, like, non_finite_flags, scalar, total_norm
 
 Tensors: TypeAlias = list[Tensor]
@@ -21,27 +19,13 @@ def register(library: Library) -> None:
     """Register the operators' kernels for XLA in a library. The kernels import ``torch_xla`` when they are called.
 
     Functionalization wraps all XLA tensors, and raises for an operator that writes and is not an ATen operator.
-    Therefore operators that write are registered above functionalization, on the autograd key. Fake tensors have this
-    key as well, and their calls are redispatched.
+    Therefore operators that write are registered above functionalization, on the autograd key. There they raise for
+    fake tensors, which have this key as well.
     """
     for pure in (find_non_finite, norm):
         library.impl(pure.__name__, pure, "XLA")  # type: ignore[no-untyped-call]
     for function in (adam_step_, sgd_step_, unscale_, update_scale_):
-        library.impl(function.__name__, _unless_fake(function), "AutogradXLA")  # type: ignore[no-untyped-call]
-
-
-def _unless_fake(function: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
-    packet = getattr(torch.ops.polycast, function.__name__)
-
-    def kernel(*args: Any, **kwargs: Any) -> Tensor | None:
-        first = args[0][0] if isinstance(args[0], list) and args[0] else args[0]
-        if hasattr(first, "fake_device"):
-            with below_autograd():
-                result: Tensor | None = packet(*args, **kwargs)
-                return result
-        return function(*args, **kwargs)
-
-    return kernel
+        library.impl(function.__name__, function, "AutogradXLA")  # type: ignore[no-untyped-call]
 
 
 def adam_step_(
