@@ -22,7 +22,7 @@ _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
 class OptimizerState:
     """The state that a scaler has of an optimizer and of its wrappers."""
 
-    optimizer: weakref.ref[Any]
+    optimizer: Callable[[], Any]  # a reference, which is weak if possible
     process_group: Any  # ranks that skip together in addition to the ranks of each mesh, or None
     was_skipped: Tensor  # whether the last step was skipped: a float32 element on the device of the scale
     skip_count: Tensor
