@@ -63,13 +63,13 @@ class Schemas:
         return list(self._schemas.get(op, ()))
 
     def find(self, op: str, overload: str) -> FunctionSchema:
-        """Return the parsed schema of one overload. Raise KeyError if this release does not have it."""
+        """Return the parsed schema of one overload. Raise a ``KeyError`` if this release lacks it."""
         if (op, overload) not in self._parsed:
             self._parsed[op, overload] = FunctionSchema.parse(self._schemas[op][overload])
         return self._parsed[op, overload]
 
     def signature(self, op: str, overload: str) -> Signature:
-        """Return the signature of one overload. Raise KeyError if this release does not have it."""
+        """Return the signature of one overload. Raise a ``KeyError`` if this release lacks it."""
         schema = self.find(op, overload)
         arguments = schema.arguments.flat_all
         dtype = BaseType(BaseTy.ScalarType)

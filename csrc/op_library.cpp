@@ -1,8 +1,8 @@
 // All operators of polycast. Python's optimizers and scaler call the kernels only through these operators.
 //
 // The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
-// all of its arguments before it writes. It raises the version of every tensor that it may write. The exception is a
-// skipped step on the CPU, where the kernel knows of the skip. On the CPU an operator is one fused pass over all
+// all of its arguments before it writes. It increments the version of every tensor that it may write. The exception is
+// a skipped step on the CPU, where the kernel knows of the skip. On the CPU an operator is one fused pass over all
 // tensors (two passes for some norms), on XLA one computation. For other devices, Python registers kernels that call
 // PyTorch's. With `grad_scale` or `clip_coef`, PyTorch's fused steps may write the divided gradients as well.
 //

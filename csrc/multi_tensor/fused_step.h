@@ -46,7 +46,7 @@ void dispatch_bools(const Use& use, Flags... flags) {
 }
 
 // Checks all arguments. Unless the step is skipped, calls `run(items)` with the items of the first lists, one list for
-// each stream of the algorithm. `found_inf` is on the CPU, so a skipped step raises no version.
+// each stream of the algorithm. `found_inf` is on the CPU, so a skipped step increments no version.
 template <class Algorithm, class Run>
 void fused_step(const char* op, std::vector<at::TensorList> lists, const StepScalars& scalars, const Run& run) {
   const multi_tensor::Call call{

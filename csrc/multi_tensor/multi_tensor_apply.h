@@ -118,7 +118,8 @@ template <class Math, class Algorithm, size_t n>
   }
 }
 
-// A loop over the elements [begin, end). The elements of all items are numbered consecutively, and `ends` has the ends.
+// A loop over the elements [begin, end). The elements of all items are numbered consecutively, and `ends` has the end
+// of each item.
 template <class Math, class Algorithm, size_t n>
 struct ApplyRange {
   const Algorithm& algorithm;

@@ -44,7 +44,7 @@ class DeviceType:
 
     @property
     def rules(self) -> str:
-        """The device of the policy with the rules of this type. Raises a ValueError if the policy has none."""
+        """The device of the policy with the rules of this type. Raises a ``ValueError`` if the policy has none."""
         if self.name not in DEVICES or device_type_of(self.name) != self.name:
             raise unknown(self.name, device_types())
         return self.name

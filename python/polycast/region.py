@@ -123,7 +123,7 @@ autocast.__prepare_scriptable__ = lambda: _scripted  # type: ignore[attr-defined
 def _lower_precision(
     device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
-    """Return the dtype of a region. Raise a ValueError if the region is enabled and the policy lacks the dtype."""
+    """Return the dtype of a region. Raise a ``ValueError`` if the region is enabled and the policy lacks the dtype."""
     if dtype is not None and dtype not in listed:
         dtype = dtype_of(dtype)
     if enabled and dtype is None:

@@ -158,7 +158,7 @@ def _counts(checks: Sequence[Check]) -> str:
 
 
 def _device_here(device: str | torch.device | None) -> str:
-    """Return the type of the device to check. Raise a ValueError if the device is not available."""
+    """Return the type of the device to check. Raise a ``ValueError`` if the device is not available."""
     device_type = devices.current() if device is None else devices.known_device_type(device)
     for package, late in devices.LATE.items():
         if device_type == late and find_spec(package) is not None:

@@ -86,7 +86,7 @@ FAILURES = failures()
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_watch_names_the_op_that_loses_the_number_and_a_rule_that_fixes_it(name: str) -> None:
+def test_watch_names_the_op_that_overflows_or_rounds_and_a_rule_that_prevents_this(name: str) -> None:
     program, x, dtype, gain, printed = FAILURES[name]
     model = nn.Linear(x.shape[-1], x.shape[-1], bias=False)
     model.weight.data = gain * torch.eye(x.shape[-1])

@@ -188,7 +188,7 @@ FOUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
 
 
 @pytest.mark.parametrize(("function", "ops"), FOUND)
-def test_intended_infinities_and_consequences_of_others_are_not_findings(
+def test_intended_infinities_and_consequences_of_other_findings_are_not_findings(
     function: Callable[[Tensor], Tensor], ops: list[str]
 ) -> None:
     assert [finding.shows.op for finding in watched(function).findings] == ops

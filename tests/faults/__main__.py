@@ -4,9 +4,9 @@
     python -m tests.faults scaler                  # the faults whose names or files contain the word
     python -m tests.faults --compare before.tsv    # the faults that an earlier table lists as caught, and new ones
 
-A changed source tree has a new table, in a new folder of `build/faults/`. The suite runs once for each table, to record
-the lines that each test executes. For a fault in a line without a recorded test, or not in Python, the tests of the
-file's area run. All faults take one to two hours on two cores. coverage.py is required.
+For a changed source tree, the tool starts a new table in a new folder of `build/faults/`. The suite runs once for each
+table, to record the lines that each test executes. For a fault in a line without a recorded test, or not in Python, the
+tests of the file's area run. All faults take one to two hours on two cores. coverage.py is required.
 
 Results: "caught" names the failed test, or the build. "crash" counts as caught: an import of the tests failed, or their
 process died. "survived": no test failed. "timeout" and "not run" count as neither. The exit status is 1 if a fault that

@@ -59,7 +59,7 @@ def history() -> list[Fault]:
 
 
 def mutants() -> list[Fault]:
-    """Return the mutants for the seed. Each folder has about equal numbers of the kinds of change, if possible."""
+    """Return the mutants for the seed. If possible, a folder has about as many mutants for each kind of change."""
     faults = []
     for (folder, suffixes), number in MUTANTS.items():
         kinds: dict[str, list[Fault]] = {}

@@ -76,7 +76,7 @@ class Program:
 
     def __init__(self, data: st.DataObject, kernels: Kernels) -> None:
         self.data, self.device = data, kernels.device
-        # Our fused CPU kernels and `torch.optim`'s step read `found_inf` first, so a skipped step raises no version.
+        # Our fused CPU kernels and `torch.optim`'s step read `found_inf` first, so a skipped step changes no version.
         self.knows_skips = kernels.device == "cpu" and kernels.path != "composition"
         # PyTorch's fused kernels may write unscaled gradients.
         self.scales_grads = kernels.path == "composition" or (

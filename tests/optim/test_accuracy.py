@@ -56,7 +56,7 @@ def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) 
 
 
 @pytest.mark.parametrize(("name", "options", "dtype", "state_dtype"), CASES, ids=str)
-def test_errors_match_the_for_loop(
+def test_rounding_errors_are_as_small_as_in_the_for_loop(
     name: str, options: Options, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
     # If `torch.optim` runs the step, the `foreach` implementation would round differently.

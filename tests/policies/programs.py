@@ -1,8 +1,8 @@
 """The runner of random programs of nested rules.
 
 A program is a tree of the parts in ``tests/policies/program_parts.py``. ``made`` converts a program to a function that
-uses public names only, and lists the expected dtypes of its ops. The tests compare the values with the same ops on
-inputs that are cast by hand.
+uses public names only, and lists the expected dtypes of its ops. The tests compare the values with the results of the
+same ops on inputs that are cast by hand.
 """
 
 import io

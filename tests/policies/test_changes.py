@@ -1,4 +1,4 @@
-"""The changes by ``use``, ``assign`` and ``keep``, and their handles, which restore earlier states."""
+"""The changes that ``use``, ``assign`` and ``keep`` make, and the handles that restore earlier states."""
 
 import gc
 from collections.abc import Callable, Iterator

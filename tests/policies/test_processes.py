@@ -33,7 +33,7 @@ def test_torchgen_and_the_dispatcher_allow_every_overload_the_same_categories() 
 
 
 def test_another_process_reads_a_policy_without_its_library_and_imports_yaml_for_files_only(tmp_path: Path) -> None:
-    """The policy's digest in the other process is equal."""
+    """The policy has the same digest in both processes."""
     mine, pickled = Policy({"softmax": {"cuda": "fp32"}}), pickle.dumps(Policy({"library::attention": "fp32"}))
     mine.save(tmp_path / "mine.yaml")
     made = f"polycast.Policy({mine.rules}).digest", f"pickle.loads({pickled!r}).rules"

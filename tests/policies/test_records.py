@@ -46,7 +46,7 @@ def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Rel
 
 @pytest.mark.slow
 def test_the_installed_release_matches_its_record() -> None:
-    done = run_python("-W", "ignore", "-m", "tests.support.release_probe", cwd=ROOT)  # It runs without polycast.
+    done = run_python("-W", "ignore", "-m", "tests.support.release_probe", cwd=ROOT)  # The probe runs without polycast.
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     record = releases().get(RUNNING) or [one for one in RECORDS if one.number < RELEASE][-1]

@@ -154,7 +154,7 @@ def test_a_rule_for_an_operator_with_its_own_autocast_kernel_raises() -> None:
         (torch.nn.InstanceNorm1d(2, track_running_stats=True), BF16, {"instance_norm": "fp32"}),
     ],
 )
-def test_a_rule_keeps_the_update_of_running_statistics(norm: torch.nn.Module, dtype: torch.dtype, rules: Any) -> None:
+def test_running_statistics_are_updated_under_a_rule(norm: torch.nn.Module, dtype: torch.dtype, rules: Any) -> None:
     x, stock = torch.randn(2, 2, 9) + 5, deepcopy(norm)
     stock(x)
     with polycast.autocast("cpu", policy=rules):

@@ -112,8 +112,10 @@ class CandidatePolicies:
         return Candidate(self._bad | Policy(process), policies)
 
     def _under_bad(self, op: str, module: str) -> _Rules:
-        """Return the rules of an op in a module under "bad". Its own rules override those of outer modules, of a region
-        and of "bad"."""
+        """Return the rules of an op in a module under "bad".
+
+        The module's own rules override the rules of outer modules, of a region and of "bad".
+        """
         if module:
             outer = self._under_bad(op, self._around(module))
         else:

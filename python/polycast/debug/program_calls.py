@@ -120,7 +120,8 @@ class StepCalls:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
         In backward, a call without a rule has the dtype of its forward call. If the forward call has no rule, the
-        makers of its inputs are searched. In forward, such a call is often a cast to the dtype of the last ruled call.
+        calls that made its inputs are searched for a call with a rule. In forward, such a call is often a cast to the
+        dtype of the last ruled call.
         """
         if next(self.rules(index), None) is not None:
             return index

@@ -122,7 +122,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         return "\n".join(lines_of([head + ("line",) * self._lines, *rows]))
 
     def by_module(self) -> str:
-        """Return a line for each op whose rule may set its dtype, by module, or several if rules or dtypes differ."""
+        """Return a line for each module and op whose rule may set the dtype, or several if rules or dtypes differ."""
         groups: dict[tuple[str, ...], list[Call]] = {}
         for call in self.calls:
             if call.is_ruled:

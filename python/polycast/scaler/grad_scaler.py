@@ -225,7 +225,7 @@ class GradScaler(TorchGradScaler):
         current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
         meshes = [each.meshes for key, each in self._states.items() if each.of_torch is current.get(key)]
         found_inf = found_in(current.values(), meshes, scale.device)
-        assert found_inf is not None, "No inf checks were recorded prior to update."
+        assert found_inf is not None, "No inf checks were recorded prior to update. Call step() first."
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
         operator = torch.ops.polycast.update_scale_.default
         call(operator, scale.device, (scale, growth_tracker, found_inf, *factors, *self._bounds))
@@ -307,7 +307,7 @@ class GradScaler(TorchGradScaler):
         state, scale = self._current(optimizer, caller)
         of_torch = state.of_torch
         if of_torch["stage"] is OptState.STEPPED:
-            raise RuntimeError("step() has already been called since the last update().")
+            raise RuntimeError("step() has already been called since the last update(). Call update() after all steps.")
         in_place = needs_inplace_unscale(optimizer, closure, state.clip_coef is not None)
         is_ready = of_torch["stage"] is OptState.READY
         if is_ready and state.clip_coef is None:
@@ -319,7 +319,7 @@ class GradScaler(TorchGradScaler):
             of_torch["stage"], state.clip_coef = OptState.UNSCALED, None
         found_infs = of_torch["found_inf_per_device"]
         if not found_infs and not getattr(optimizer, "_step_supports_amp_scaling", False):
-            raise AssertionError("No inf checks were recorded for this optimizer.")
+            raise AssertionError("No inf checks were recorded for this optimizer. Run backward() before its step.")
         found_inf = any_found(list(found_infs.values()), scale.device)
         if found_infs:  # PyTorch's scaler adds the flags, and its fused optimizers do not skip for a sum of 2.
             of_torch["found_inf_per_device"] = {found_inf.device: found_inf}

@@ -28,7 +28,7 @@ class OptimizerState:
     skip_count: Tensor
     checks: Sequence[GradientCheck] = ()  # the results of the last check
     # The following fields are the state of this iteration.
-    of_torch: dict[str, Any] = field(default_factory=dict)  # the stage, and `found_inf` of each device
+    of_torch: dict[str, Any] = field(default_factory=dict)  # PyTorch's state: its stage, and `found_inf` of each device
     meshes: Meshes = field(default_factory=dict)  # the ranks of each mesh agree on `found_inf`
     clip_coef: Tensor | None = None  # the factor by which the step multiplies the gradients
 

@@ -210,4 +210,4 @@ def assigned(model: nn.Module) -> Assignments:
 def _check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
         got = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TypeError(f"model: expected a torch.nn.Module, got {got}; pass the model first")
+        raise TypeError(f"model: expected a torch.nn.Module, got {got}; pass a module, such as the model itself")

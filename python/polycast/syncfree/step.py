@@ -217,7 +217,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             after.remove()
 
     def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Return a state. Raise a ValueError if the state lacks a value that a step requires, or has an invalid one."""
+        """Return a state. Raise a ``ValueError`` if it lacks a value that a step requires, or has an invalid one."""
         groups, state = state_dict["param_groups"], state_dict["state"]
         # Flags can be missing, because older releases saved fewer. `torch.optim` sets them.
         wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]

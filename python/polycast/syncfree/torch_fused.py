@@ -33,7 +33,7 @@ LIMIT = 1 << 22
 
 
 def adam_step_(*lists: Tensors, decoupled_weight_decay: bool, **options: Any) -> None:
-    """Take a step of Adam or AdamW: the operator ``polycast::adam_step_``."""
+    """Take a step of Adam or AdamW. This is the kernel of the operator ``polycast::adam_step_``."""
     fused: Callable[..., None] = fused_adamw_ if decoupled_weight_decay else fused_adam_
 
     def update(*lists: Tensors, found_inf: Tensor | None, **options: Any) -> None:

@@ -90,7 +90,7 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
     from torch_xla.core import xla_builder
 
     # `torch_xla` numbers a node's inputs from the last to the first, and XLA gives each result the first free buffer of
-    # its size. So only in reverse order each result gets the buffer of its old value, without copies.
+    # its size. So each result gets the buffer of its old value, without copies, only if the inputs are reversed.
     inputs = inputs[::-1]
     key = (kind, *map(_KIND_OF_INPUT, inputs))
     if key not in _computations:

@@ -44,7 +44,7 @@ class Accelerated:
                 if clip and self.accelerator.sync_gradients:
                     self.accelerator.clip_grad_norm_(self.task.parameters(), clip)
                 self.optimizer.step()
-                if self.kit.recipe.schedule:  # Accelerate skips this after a skipped step.
+                if self.kit.recipe.schedule:  # After a skipped step, Accelerate skips this call.
                     self.schedule.step()
                 self.optimizer.zero_grad()
 
