@@ -22,7 +22,7 @@ thread_local bool is_repeated = false;
 
 class Boxed final : public c10::OperatorKernel {
  public:
-  Boxed(Slot slot, bool updates_statistics) : slot_(slot), updates_statistics_(updates_statistics) {}
+  explicit Boxed(Slot slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     // Since PyTorch 2.15, calls of overloads and custom ops from Python bypass PyTorch's record functions. During a
@@ -40,13 +40,13 @@ class Boxed final : public c10::OperatorKernel {
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     const size_t count = op.schema().arguments().size();
     const auto first = stack->end() - static_cast<std::ptrdiff_t>(count);
-    const std::vector<at::Tensor> own = statistics(op.schema(), &*first);
+    const std::vector<at::Tensor> own = updated_statistics(op.schema(), &*first);
     if (call.rule.category == Category::fp32_set_opt_dtype) {
       set_dtype(op.schema(), call, &*first);
     } else {
       cast_all(call, first, stack->end());
     }
-    const std::vector<at::Tensor> updated = statistics(op.schema(), &*first);
+    const std::vector<at::Tensor> updated = updated_statistics(op.schema(), &*first);
     op.callBoxed(stack);
     for (size_t index = 0; index < own.size(); ++index) {
       if (!own[index].is_same(updated[index])) {
@@ -57,9 +57,9 @@ class Boxed final : public c10::OperatorKernel {
 
  private:
   // Returns the running statistics that the call updates.
-  std::vector<at::Tensor> statistics(const c10::FunctionSchema& schema, const c10::IValue* arguments) const {
+  static std::vector<at::Tensor> updated_statistics(const c10::FunctionSchema& schema, const c10::IValue* arguments) {
     std::vector<at::Tensor> found;
-    for (size_t index = 0; updates_statistics_ && index < schema.arguments().size(); ++index) {
+    for (size_t index = 0; index < schema.arguments().size(); ++index) {
       const c10::Argument& known = schema.arguments()[index];
       const bool is_statistic = known.name() == "running_mean" || known.name() == "running_var";
       if (is_statistic && arguments[index].isTensor()) {
@@ -95,14 +95,12 @@ class Boxed final : public c10::OperatorKernel {
   }
 
   Slot slot_;
-  bool updates_statistics_;
 };
 
 }  // namespace
 
 torch::CppFunction boxed_kernel(const std::string& name) {
-  return torch::CppFunction::makeFromBoxedFunctor(
-      std::make_unique<Boxed>(slot_of(name), updates_statistics(operator_name(name))));
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Boxed>(slot_of(name)));
 }
 
 }  // namespace polycast::autocast

@@ -69,9 +69,8 @@ bool is_optional_dtype(const c10::Argument& argument) {
   return optional && optional->getElementType()->kind() == c10::TypeKind::ScalarTypeType;
 }
 
-bool updates_statistics(const c10::OperatorName& name) {
-  const auto op = c10::Dispatcher::singleton().findSchema(name);
-  return op && op->schema().argumentIndexWithName("running_mean").has_value();
+bool updates_statistics(const c10::FunctionSchema& schema) {
+  return schema.argumentIndexWithName("running_mean").has_value();
 }
 
 std::vector<std::string> overloads_of(const std::string& key) {
@@ -117,7 +116,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
   if (category == Category::fp32_set_opt_dtype && std::none_of(arguments.begin(), arguments.end(), is_optional_dtype)) {
     return "has no optional dtype argument; use fp32";
   }
-  if (category == Category::lower_precision_fp && updates_statistics(op->operator_name())) {
+  if (category == Category::lower_precision_fp && updates_statistics(op->schema())) {
     return "updates its running statistics, and an update of cast copies would be lost; use fp32";
   }
   int tensors = 0;

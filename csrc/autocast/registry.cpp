@@ -48,11 +48,16 @@ bool has_kernel_on(const char* dispatch_key, const BuiltInRow& row) {
   return false;
 }
 
+bool has_statistics(const std::string& name) {
+  const auto op = c10::Dispatcher::singleton().findSchema(operator_name(name));
+  return op && updates_statistics(op->schema());
+}
+
 // Returns the compiled kernel of an op that has a built-in rule other than stock, otherwise the boxed kernel. Only the
 // boxed kernel preserves the update of running statistics.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* const rule : built_in_row(name)) {
-    if (rule && has_kernel(*rule) && !updates_statistics(operator_name(name))) {
+    if (rule && has_kernel(*rule) && !has_statistics(name)) {
       return rule->kernel(slot_of(name));
     }
   }
@@ -103,8 +108,7 @@ void install(const std::string& device_name, bool fallback) {
       if (has_kernel(*rule)) {
         const std::string text = "polycast: " + name_of(rule->category) + " on " + device.name + ", from policy.yaml";
         library.impl(
-            name.c_str(),
-            (updates_statistics(operator_name(name)) ? boxed_kernel(name) : rule->kernel(slot_of(name))).debug(text));
+            name.c_str(), (has_statistics(name) ? boxed_kernel(name) : rule->kernel(slot_of(name))).debug(text));
       }
     } else if (has_kernel_on(device.dispatch_key, row)) {
       // Devices can share a dispatch key. An op with a rule only on another device of the key must fall through.

@@ -76,7 +76,7 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
 bool is_optional_dtype(const c10::Argument& argument);
 
 // Returns whether an op may write to its running statistics, as `batch_norm` does. Its schema omits the write.
-bool updates_statistics(const c10::OperatorName& name);
+bool updates_statistics(const c10::FunctionSchema& schema);
 
 // A rule of a policy's row on one device, and the source of the rule in the policy.
 struct RuleSpec {

@@ -141,8 +141,7 @@ void bind_program_calls(py::module_& module) {
       .def_readonly("inputs", &ProgramCall::inputs)
       .def_readonly("outputs", &ProgramCall::outputs)
       .def_property_readonly(
-          "updates_statistics",
-          [](const ProgramCall& call) { return autocast::updates_statistics(call.op.operator_name()); })
+          "updates_statistics", [](const ProgramCall& call) { return autocast::updates_statistics(call.op.schema()); })
       .def_property_readonly("has_non_finite_number", &ProgramCall::has_non_finite_number)
       .def_property_readonly("found_inf", &ProgramCall::found_inf)
       .def("run", &run_again);

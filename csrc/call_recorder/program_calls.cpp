@@ -100,12 +100,9 @@ Running::~Running() {
 std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, const c10::OperatorHandle& op) {
   Holding& state = holding();
   const c10::FunctionSchema& schema = op.schema();
-  const std::string& name = schema.name();
   const c10::ArrayRef<c10::IValue> given = last_of(function.inputs(), function.num_inputs());
   if (is_within || !state.is_on || schema.arguments().size() != given.size() || is_wrapped(given) ||
-      c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-      // `torch.tensor` writes into an empty tensor without a call, so these calls cannot run again.
-      name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0) {
+      c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) {
     return nullptr;
   }
   auto running = std::make_unique<Running>();
@@ -130,6 +127,7 @@ std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, 
   note_node(call);
   call.region = region_of(call.inputs);
   call.scope = autocast::share_scope_in_force();
+  const std::string& name = op.operator_name().name;
   const bool is_update = is_mutable && (name == "aten::_amp_update_scale_" || name == "polycast::update_scale_");
   if (is_update || (writes_weight && !call.in_step && call.task == -1)) {
     if (const auto on_write = std::atomic_load(&state.on_write)) {
@@ -148,6 +146,8 @@ void end_program_call(Running& running, const at::RecordFunction& function) {
   const c10::impl::ExcludeDispatchKeyGuard unwrapped(
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}) |
       c10::autocast_dispatch_keyset);
+  const std::string& name = call.op.operator_name().name;
+  const bool is_empty = name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0;
   const auto add = [&](const at::Tensor& tensor, bool is_written) {
     Output output{key_of(tensor), tensor.scalar_type(), is_written};
     if (tensor.has_storage()) {
@@ -161,8 +161,8 @@ void end_program_call(Running& running, const at::RecordFunction& function) {
     }
     const auto shares = [&](const Input& input) { return input.key.first == output.key.first; };
     output.is_view = !is_written && std::any_of(call.inputs.begin(), call.inputs.end(), shares);
-    output.is_finite = output.is_view || is_finite(tensor, output.flag);
-    if (holding().copies && !output.is_view && !tensor.key_set().has_any(wrappers)) {
+    output.is_finite = output.is_view || is_empty || is_finite(tensor, output.flag);
+    if (holding().copies && !output.is_view && !is_empty && !tensor.key_set().has_any(wrappers)) {
       output.copy = tensor.detach().clone();
     }
     call.outputs.push_back(std::move(output));

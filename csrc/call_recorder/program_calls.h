@@ -48,7 +48,7 @@ struct Output {
   bool is_view = false;  // The output shares the memory of an input, and was not written.
   bool is_finite = true;
   at::Tensor flag;  // The result of `is_finite` on an accelerator, until `any_non_finite` reads it.
-  at::Tensor copy;  // Defined if copies were requested, except for views and wrapped tensors.
+  at::Tensor copy;  // Defined if copies were requested, except for views, wrapped tensors and results of `aten::empty`.
   // One of these references reserves the address in the key.
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;

@@ -12,6 +12,7 @@ from polycast import collect_env, policy
 from polycast._extension import DEVICES
 from polycast._text_table import lines_of
 from polycast.cli import bisect, script
+from polycast.devices import device_type_of
 from polycast.policy.categories import UNLISTED
 from polycast.policy.diff import LEFT_ALONE, diff
 from polycast.policy.errors import PolicyError
@@ -145,7 +146,8 @@ def _verify(options: Namespace) -> int:
             print(f"\r\033[K{text:.78}", end="", file=sys.stderr, flush=True)
 
     for part in DEVICES.keys() & options.parts:
-        raise ValueError(f"PART: expected {' or '.join(DESCRIPTIONS)}, got '{part}'; write --device {part}")
+        device = device_type_of(part)
+        raise ValueError(f"PART: expected {' or '.join(DESCRIPTIONS)}, got '{part}'; write --device {device}")
     found = verify(options.device, options.parts or DESCRIPTIONS, lambda part, check: show(f"{part}: {check}"))
     show("")
     print(found)

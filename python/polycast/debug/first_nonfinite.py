@@ -9,7 +9,7 @@ from torch import Tensor
 
 from polycast import devices
 from polycast.debug.calls import FORWARD, STEP
-from polycast.debug.program_calls import Key, StepCalls, Values
+from polycast.debug.program_calls import UNWRITTEN, Key, StepCalls, Values
 
 # These calls do not count as readers: they use a tensor's shape, share or copy its values, or check them.
 _NOT_READERS = ("_like", "::detach", "::item", "::_local_scalar_dense", "::isfinite", "::isnan", "::isinf")
@@ -100,7 +100,7 @@ class NonFinite:
         """Record which outputs of a call are finite. None stands for an output that is checked later."""
         call = self._step.calls[index]
         for output in call.outputs:
-            if output.is_view:
+            if output.is_view or call.name.startswith(UNWRITTEN):
                 self._finite.setdefault(output.key, None)
                 continue
             if output.is_written and (not output.is_finite or output.key[0] in self._memories):
@@ -164,10 +164,6 @@ class NonFinite:
                 flow.calls.append(index)
             flow.ends += [index] if self._is_end(index) else []
         return flow
-
-    def reached(self, flow: Flow) -> set[int]:
-        """Return the memories with non-finite values of a flow."""
-        return self._bad(flow.start).union(*map(self._bad, flow.calls))
 
     def _bad(self, index: int) -> set[int]:
         return {one.key[0] for one in self._step.calls[index].outputs if not one.is_finite}

@@ -16,6 +16,8 @@ from polycast.policy.rules import shown
 Key = tuple[int, int]
 Values = dict[Key, Tensor]
 Rule = tuple[str, str]  # a module and an op; the module "" stands for the whole program
+# `torch.tensor` writes into an empty tensor without a call, so these calls do not run again.
+UNWRITTEN = ("aten::empty", "aten::new_empty")
 CAST = "to"  # a rule with this op removes the casts of the program itself
 # These calls cannot run again, because other processes would have to repeat them as well.
 _COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
@@ -45,8 +47,10 @@ class StepCalls:
             self._makers.append([self.makers_of(given.key) for given in call.inputs])
             for given in call.inputs:
                 self.readers[given.key[0]].append(index)
+            is_made = not call.name.startswith(UNWRITTEN)
             for output in call.outputs:
-                self._made[output.key] = index
+                if is_made:
+                    self._made[output.key] = index
                 if output.is_written:
                     self._written[output.key[0]].append(index)
 

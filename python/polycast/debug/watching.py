@@ -59,7 +59,6 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     It runs earlier calls again, to find where the problem begins, and tries rules that may avoid it.
 
     An overflow in backward is not a finding if a scaler skips the step, unless over 16 steps in a row overflow.
-    If the program checks the gradients itself, it is a finding once the weights are non-finite or the watch ends.
     Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
     result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, such as ``log(0)``, are
     findings only if a result, a gradient or a weight is non-finite. Compiled code is not watched.
@@ -112,7 +111,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # these findings are of the current step
         self._overflowing: Callable[[], Finding] | None = None  # makes the finding of a step that the scaler may skip
-        self._doubtful: Finding | None = None  # a finding if the weights become non-finite in the next step
+        self._doubtful: Finding | None = None  # a finding unless the scaler skips the step of the next optimizer
         self._overflows = 0  # this many consecutive steps had an overflow in backward
         self._is_inference = False  # if true, the last run of the model had no gradients
         self._is_spoiled = False  # if true, values from before a step may be non-finite because of a finding
@@ -147,7 +146,6 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             if held_count():
                 self._end_step()
                 self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
-            self.findings += [self._doubtful] if self._doubtful else []  # no later step shows whether it was skipped
         if kind is not None and (self.findings or self.flushed):
             _warnings.warn(str(self))
 
@@ -192,20 +190,17 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         """After a backward, end the step before a weight is written, or when a scaler updates after a skipped step."""
         is_skipped = found_inf is not None and found_inf.item() > 0
         if (found_inf is None or is_skipped) and any(call.task >= 0 for call in held_calls()[self._checked :]):
-            self._end_step(is_skipped, is_by_hand=found_inf is None)
+            self._end_step(is_skipped)
 
-    def _check(self, *, is_by_hand: bool = False) -> None:
+    def _check(self) -> None:
         """Search the calls since the previous check for findings, before the weights are written."""
         first, self._checked = self._checked, held_count()
         with _paused():
-            if self._doubtful and not all(map(is_finite, self._model.parameters())):
-                self._pending.append(self._doubtful)
-                self._doubtful, self._is_spoiled = None, True
             # If a finding made the weights non-finite, all later values follow from it.
             is_lost = self._is_spoiled and not all(map(is_finite, self._model.parameters()))
             if any_non_finite(first) and not is_lost:
                 with self._step() as (step, values):
-                    self._findings(step, values, first, is_by_hand)
+                    self._findings(step, values, first)
 
     def _check_before_writes(self) -> None:
         """Search for findings before an optimizer writes weights, and in some steps for gradients that underflow."""
@@ -226,11 +221,11 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         try:
             with without_dispatch_modes():
                 ends = {key_of(tensor) for tensor in self._weights_and_gradients()}
-                yield step, NonFinite(step, ends, self._is_spoiled or self._doubtful is not None)
+                yield step, NonFinite(step, ends, self._is_spoiled)
         finally:
             restore_random_state()
 
-    def _findings(self, step: StepCalls, values: NonFinite, first: int, is_by_hand: bool) -> None:
+    def _findings(self, step: StepCalls, values: NonFinite, first: int) -> None:
         found: list[tuple[Flow, bool, bool]] = []
         for index, is_nan_given in values.first():
             if index >= first and len(found) < _MOST:
@@ -244,17 +239,12 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
         checks = ("non_finite", "unscale", "polycast::norm")  # the ops with which scalers check the gradients
         has_scaler = any(check in call.name for call in step.calls for check in checks)
-        by_hand = ("isfinite", "isinf", "isnan", "::item", "_local_scalar_dense")  # programs check with these ops
-        readers = [call for call in step.calls if any(name in call.name for name in by_hand)]
-        read = {one.key[0] for call in readers for one in call.inputs}
         for flow, is_nan_given, is_exact in found:
             index = flow.start
             make = partial(find, step, values, index, self._model, self.steps, is_nan_given)
             # A smaller scale avoids an overflow of float32, which is finite in float64.
             is_exact = is_exact and values.is_exact(index, Tensor.double) is not False
-            # A write by hand may be part of another step: SAM restores weights before the step of the optimizer.
-            is_checked = is_by_hand or has_scaler or not read.isdisjoint(values.reached(flow))
-            if is_checked and step.phase(index) == BACKWARD and not (is_nan_given or is_exact):
+            if has_scaler and step.phase(index) == BACKWARD and not (is_nan_given or is_exact):
                 self._overflowing = self._overflowing or make
             else:
                 finding = make()
@@ -268,14 +258,16 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
                 if weight.grad is not None:
                     yield weight.grad
 
-    def _end_step(self, is_skipped: bool = False, *, is_by_hand: bool = False) -> None:
-        self._check(is_by_hand=is_by_hand)
+    def _end_step(self, is_skipped: bool = False) -> None:
+        self._check()
         calls = held_calls() if self._pending or self._overflowing else []
         found = [call.in_step for call in calls if call.found_inf is not None and call.found_inf.item() > 0]
-        is_skipped, self._doubtful = is_skipped or any(found), None
-        if found or self._overflowing:
+        is_skipped, doubtful, self._doubtful = is_skipped or any(found), self._doubtful, None
+        if found or doubtful or self._overflowing:
             # The scaler may skip the step of another optimizer, before or after the step of this optimizer.
             is_intact = is_skipped or all(map(is_finite, self._model.parameters()))
+            if doubtful and not is_intact:
+                self._pending.append(doubtful)
             if self._overflowing and is_intact and not (is_skipped or found):
                 with _paused(), self._step():
                     self._doubtful = self._overflowing()
@@ -307,7 +299,6 @@ def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Ite
     """Yield the name of each parameter most of whose gradient is zero, but not in float32, and the share of zeros."""
     found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     grads = {name: grad for name, grad in found.items() if grad.layout is torch.strided and grad.numel() > 0}
-    weight_of = {name.rpartition(".")[0]: name for name in sorted(grads, key=lambda name: grads[name].numel())}
     backward = [index for index in range(len(step.calls)) if step.phase(index) == BACKWARD]
     if not any(one.dtype is torch.float16 for index in backward for one in step.calls[index].outputs):
         return
@@ -317,5 +308,10 @@ def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Ite
     wide = (values.again(backward, is_wide=True) if zero else None) or {}
     right = {name: wide[key] for name in zero if (key := key_of(grads[name])) in wide}
     lost = [name for name, one in right.items() if ((grads[name] == 0) & (one != 0)).sum() > _LOST * (one != 0).sum()]
-    # If only a bias loses its gradient, the terms of its sum cancel, as for the key bias of attention.
-    yield from ((name, shares[name]) for name in lost if weight_of[name.rpartition(".")[0]] in lost)
+    # If a bias loses its gradient and the weights next to it do not, the terms of its sum cancel. An example is the key
+    # bias of attention.
+    kept_in = {name.rpartition(".")[0] for name, grad in grads.items() if grad.ndim > 1 and name not in lost}
+    for name in lost:
+        module, _, own = name.rpartition(".")
+        if "bias" not in own or module not in kept_in:
+            yield name, shares[name]

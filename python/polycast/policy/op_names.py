@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from inspect import isfunction
+from inspect import isclass, isfunction
 from typing import TypeAlias
 
 import torch
@@ -148,7 +148,11 @@ def unknown(name: str) -> tuple[str, str]:
         remedy = IMPORT_FIRST + (f"; did you mean '{close}'?" if close else "")
         return f"no library has registered an operator '{name}'", remedy
     place, _, last = name_in_full.rpartition(".")
-    if place in ("", "torch.nn") and isinstance(getattr(torch.nn, last, None), type):
+    if (
+        place in ("", "torch.nn")
+        and isclass(kind := getattr(torch.nn, last, None))
+        and issubclass(kind, torch.nn.Module)
+    ):
         return (
             f"'{name}' has no op of its own",
             f"use the ops that it runs, or call polycast.assign(model, {{torch.nn.{last}: rules}})",

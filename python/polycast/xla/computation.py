@@ -48,6 +48,8 @@ def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequen
 
 def _write_back(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Write the values to the targets, and increment the targets' versions."""
+    # The versions come first, so that they are right even if an interrupt stops the writes.
+    increment_version(target for target in targets if is_functional_tensor(target))
     for target, value in zip(targets, values, strict=True):
         if is_functional_tensor(target):
             # These are the steps of PyTorch's in-place operators, so that aliases and views change as well.
@@ -57,7 +59,6 @@ def _write_back(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
             functional_sync(target)
         else:
             target.detach().copy_(value)
-    increment_version(target for target in targets if is_functional_tensor(target))
 
 
 def own_memory(tensors: Sequence[Tensor]) -> None:
