@@ -99,7 +99,7 @@ struct Frame {
 
 // The context of a running call.
 struct Observed final : at::ObserverContext {
-  std::unique_ptr<Running> program_call;  // Null for a call that is not held.
+  std::unique_ptr<Running> program_call;  // Null for a call that is not stored.
   std::unique_ptr<Frame> frame;
 };
 
