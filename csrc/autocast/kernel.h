@@ -74,8 +74,8 @@ class Call {
   }
 };
 
-// For a rule `fp32_append_dtype`, `Target` is the overload of `Op` with a dtype as one more argument, otherwise `Op`
-// itself.
+// `Target` is `Op`, except for a rule `fp32_append_dtype`. For this rule, `Target` is the overload of `Op` with an
+// additional dtype argument.
 template <class Op, class Target, class Schema = typename Op::schema>
 struct Kernel;
 

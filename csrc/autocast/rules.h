@@ -43,7 +43,7 @@ Rule rule_named(const std::string& name);
 // Returns the dispatcher's name of a rule's overload.
 std::string qualified_name(const BuiltInRule& rule);
 
-// Returns the slot of an overload, such as "aten::conv1d.padding". An overload without a slot gets one.
+// Returns the slot of an overload, such as "aten::conv1d.padding". An overload without a slot receives the next one.
 Slot slot_of(const std::string& name);
 const std::string& name_of(Slot slot);
 DeviceIndex index_of(const std::string& device);
