@@ -1,4 +1,4 @@
-# The two main commands are `make demo` and `make test`. Each first installs and builds missing parts.
+# The two main commands are `make demo` and `make test`. Each first installs and builds the missing parts.
 # `TORCH=2.13.0` selects an environment with that PyTorch, without XLA. `TORCH=installed` uses the PyTorch and the
 # packages of `PYTHON`, and downloads nothing.
 PYTHON ?= python3
@@ -69,7 +69,7 @@ format: $(VENV)/installed
 build: $(VENV)/built
 
 ifeq ($(TORCH),installed)
-# We unpack the wheel, because the machine's pip may be missing or reach no index.
+# We unpack the wheel, because the machine's pip may be missing or have no access to an index.
 INSTALL = rm -rf $(VENV)/lib/*/site-packages/polycast* && $(RUN) -m zipfile -e $(WHEEL)/*.whl $(VENV)/lib/*/site-packages
 $(VENV)/installed: always
 	@$(PYTHON) tests/environments/installed.py $(VENV)
@@ -90,7 +90,7 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 	@$(INSTALL)
 	@touch $@
 
-# Compiles the C++ with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the kernels' tests (minutes).
+# Compiles the C++ with AddressSanitizer and UndefinedBehaviorSanitizer, and tests the kernels. This takes minutes.
 sanitize: $(VENV)/installed
 	$(RUN) -m tests.slow.sanitize
 

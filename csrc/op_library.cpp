@@ -1,8 +1,8 @@
-// All operators of polycast. Python's optimizers and scaler call the kernels only through these operators.
+// All operators of polycast. The optimizers and the scaler in Python call the kernels only through these operators.
 //
 // The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
 // all of its arguments before it writes. It increments the version of every tensor that it may write. The exception is
-// a skipped step on the CPU, where the kernel knows of the skip. On the CPU an operator is one fused pass over all
+// a skipped step on the CPU, where the kernel can read `found_inf`. On the CPU an operator is one fused pass over all
 // tensors (two passes for some norms), on XLA one computation. For other devices, Python registers kernels that call
 // PyTorch's. With `grad_scale` or `clip_coef`, PyTorch's fused steps may write the divided gradients as well.
 //
@@ -27,8 +27,8 @@ TORCH_LIBRARY(polycast, library) {
   // `found_inf` is 1 if any tensor has a non-finite element, otherwise 0. `non_finite` has such a flag for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
   // Returns the norm of all elements together, in float32 (or float64, if any tensor is), and the results of
-  // `find_non_finite`. Where the sums are in float64, the norm is divided by `grad_scale` before it is rounded to
-  // float32, because the norm of scaled gradients may overflow float32.
+  // `find_non_finite`. A norm of float64 sums is divided by `grad_scale` before it is rounded to float32, which the
+  // norm of scaled gradients may overflow.
   library.def(
       "norm(Tensor[] tensors, float norm_type, Tensor? grad_scale=None) -> "
       "(Tensor norm, Tensor found_inf, Tensor non_finite)");

@@ -47,7 +47,7 @@ struct BuiltInRule {
   Category category;
   torch::CppFunction (*kernel)(Slot slot);
   const char* note = "";
-  const char* message = "";  // A banned op raises this message.
+  const char* message = "";  // The error message of a banned op.
   const char* device = "";
 };
 

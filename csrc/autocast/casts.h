@@ -42,7 +42,7 @@ inline std::optional<at::Tensor> cast(
 template <class Argument>
 constexpr bool is_list = std::is_same_v<Argument, at::TensorList> || std::is_same_v<Argument, at::ITensorListRef>;
 
-// Returns a list of tensors with each tensor cast, and any other argument unchanged, by reference.
+// Returns a list with each of its tensors cast. Returns any other argument unchanged, by reference.
 template <class Argument>
 decltype(auto) cast(at::ScalarType to, const Argument& argument, c10::DeviceType device) {
   if constexpr (is_list<Argument>) {

@@ -68,14 +68,14 @@ class Call {
 
   static Rule find_rule(Slot slot, DeviceIndex device);
 
-  // PyTorch's tracers use the Python dispatcher, which passes keys of a higher priority than the kernel's own as well.
+  // PyTorch's tracers use the Python dispatcher, which also passes keys of a higher priority than the kernel's own key.
   static c10::DispatchKey autocast_key(c10::DispatchKeySet keys) {
     return (keys & c10::autocast_dispatch_keyset).highestPriorityTypeId();
   }
 };
 
-// For a rule `fp32_append_dtype`, `Target` is the overload of `Op` with a dtype as one more argument, otherwise `Op`
-// itself.
+// `Target` is `Op`, except for a rule `fp32_append_dtype`. For this rule, `Target` is the overload of `Op` with an
+// additional dtype argument.
 template <class Op, class Target, class Schema = typename Op::schema>
 struct Kernel;
 
@@ -90,7 +90,7 @@ struct Kernel<Op, Target, Return(Arguments...)> {
     }
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     if constexpr ((std::is_same_v<Arguments, std::optional<at::ScalarType>> || ...)) {
-      // The op's own type promotion applies to an ineligible input, and a dtype would override it.
+      // An ineligible input follows the op's own type promotion, which a dtype argument would override.
       if (call.rule.category == Category::fp32_set_opt_dtype && is_eligible(first_of(arguments...), call.device_type)) {
         return Op::call(set_absent_dtype(at::kFloat, arguments)...);
       }

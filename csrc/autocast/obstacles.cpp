@@ -1,4 +1,4 @@
-// The reasons for which a category cannot cast an overload, found from the overload's schema.
+// The reasons why a category cannot cast an overload, derived from the overload's schema.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/runtime/operator.h>
 

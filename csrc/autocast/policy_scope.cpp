@@ -38,8 +38,8 @@ std::atomic<uint64_t> version{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
-// The policy of the process in an earlier scope that a thread enters. It applies instead of `instead_of`, the policy of
-// the process at the time of the entry, and not instead of one that `use()` sets later.
+// The policy of the process in an earlier scope that a thread enters. It replaces `instead_of`, the policy of the
+// process at the time of the entry, but not a policy that `use()` sets later.
 struct EarlierProcess {
   PolicyPointer policy;
   PolicyPointer instead_of;
@@ -110,7 +110,7 @@ PolicyPointer process_of(const ScopePointer& scope) {
   return has_one ? scope->parts.back().policy : nullptr;
 }
 
-// Returns `scope` with `policy` as its policy of the process, or without one for `nullptr`. The caller holds the lock.
+// Returns `scope` with `policy` as its policy of the process. `nullptr` removes that policy. The caller holds the lock.
 ScopePointer with_process(const ScopePointer& scope, const PolicyPointer& policy) {
   Parts parts = scope ? scope->parts : Parts{};
   if (!parts.empty() && parts.back().layer == Layer::process) {
@@ -154,8 +154,8 @@ void push(const void* owner, ScopePointer scope, bool is_earlier, const std::opt
   in_force.scope = innermost().get();
 }
 
-// Clears PyTorch's cache without the GIL, as PyTorch does. Another thread that clears the cache may need the GIL to
-// free a tensor, while this thread waits for the lock of the cache.
+// Clears PyTorch's cache without the GIL, as PyTorch does. With the GIL, this thread could deadlock with another one
+// that clears the cache and needs the GIL to free a tensor.
 void clear_cache() {
   PyThreadState* const held = PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
   at::autocast::clear_cache();

@@ -3,10 +3,10 @@
 // Note [How does a thread know the active policies?]
 // Several policies can be active at once, and a call needs the first policy with a rule for its op. A scope is the list
 // of the active policies in order of precedence, with any policy of the process at the end. Scopes are immutable, and
-// equal lists share one scope. Each thread has a stack of frames, one for each region, policy or earlier scope that it
-// is in, and each frame has a scope. A new policy of the process affects all threads: `use()` increments a version, and
-// a thread that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all
-// rules that apply, and `torch.compile` guards on this id.
+// equal lists share one scope. Each thread has a stack of frames: one for each region, policy or earlier scope that the
+// thread has entered. Each frame has a scope. A new policy of the process affects all threads. `use()` increments a
+// version, and each thread that finds a newer version replaces the scopes of its frames. The id of a scope therefore
+// identifies all rules that apply, and `torch.compile` guards on this id.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -45,7 +45,7 @@ using ScopePointer = std::shared_ptr<PolicyScope>;  // `nullptr` is the scope wi
 // Returns the scope after a policy is entered within the scope `outer`. The policy overrides the others of its layer.
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy);
 
-// The autocast state that a region sets for its device. An absent value stays unchanged.
+// The autocast state that a region sets for its device. An absent value changes nothing.
 struct Region {
   c10::DeviceType device;
   std::optional<at::ScalarType> lower_precision;
@@ -83,7 +83,7 @@ ScopePointer share_scope_in_force();
 // Returns the id of this thread's scope. The scope without a policy has an id as well.
 uint64_t id_in_force();
 
-// Stores a scope for the process and returns its id, or 0 without a policy. Compiled code passes the id to `kept()`.
+// Stores a scope until the process ends. Returns its id, or 0 without a policy. Compiled code passes ids to `kept()`.
 uint64_t keep(const ScopePointer& scope);
 ScopePointer kept(uint64_t id);
 
@@ -95,7 +95,7 @@ void use(PolicyPointer policy);
 PolicyPointer used();
 
 // The rule of a call in this thread, and its source. `spec` is `nullptr` for a built-in rule. Otherwise the pointer is
-// valid as long as the active scope.
+// valid as long as the active scope exists.
 struct Found {
   Rule rule;
   Layer layer = Layer::built_in;
@@ -108,13 +108,13 @@ std::string message_of(const Found& found, Slot slot, DeviceIndex device);
 // Hooks that a kernel calls in the thread of the call, before it casts. `slot` identifies the called overload.
 struct RuleObserver {
   void (*follow)(Slot slot, const Found& found);
-  // Returns whether the observer knows of a running call of the overload.
+  // Returns whether PyTorch has reported the running call of the overload to the observer.
   bool (*has_begun)(Slot slot);
 };
 
 // Sets the observer, which must exist until the end of the process. `nullptr` removes the current observer.
 void set_rule_observer(const RuleObserver* observer);
-// Returns whether there is an observer that does not know of a running call of the overload.
+// Returns whether an observer is set, and PyTorch has not reported the running call of the overload to the observer.
 bool is_unobserved(Slot slot);
 
 }  // namespace polycast::autocast

@@ -38,7 +38,7 @@ bool has_kernel(const BuiltInRule& rule) {
   return rule.category != Category::stock;
 }
 
-// Returns whether a device with this dispatch key has a kernel by the built-in rules of the row.
+// Returns whether a built-in rule of the row has a kernel on a device with this dispatch key.
 bool has_kernel_on(const char* dispatch_key, const BuiltInRow& row) {
   for (DeviceIndex index = 0; index < row.size(); ++index) {
     if (row[index] && has_kernel(*row[index]) && std::string(dispatch_key) == devices()[index].dispatch_key) {
@@ -167,7 +167,7 @@ void add_kernels(const Policy& policy) {
   for (const auto& [key, row] : policy.rows) {
     const std::vector<std::string> names = overloads_of(key);
     is_complete = is_complete && !names.empty() && c10::Dispatcher::singleton().findSchema(operator_name(names[0]));
-    // The kernel of a listed op reads the policies already, so a row adds kernels only for unlisted overloads.
+    // The kernel of a listed op already reads the policies, so a row adds kernels only for unlisted overloads.
     for (const std::string& name : names) {
       for (DeviceIndex index = 0; index < devices().size(); ++index) {
         const Device& device = devices()[index];
@@ -181,7 +181,7 @@ void add_kernels(const Policy& policy) {
       }
     }
   }
-  if (is_complete) {  // Otherwise a library of a row is not imported yet.
+  if (is_complete) {  // Otherwise a row names an op whose library is not imported yet.
     policy.added = state().installations.load();
   }
 }

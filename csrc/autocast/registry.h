@@ -23,7 +23,7 @@ class Silence : public c10::WarningHandler {
 // have registered since the first call.
 //
 // Ops without a kernel need a fallback on the autocast key. With `fallback`, `install` registers one if there is none.
-// Pass false if the device's backend can still be loaded, because PyTorch would reject the backend's own fallback.
+// Pass false if the device's backend may be loaded later, because PyTorch would then reject the backend's own fallback.
 void install(const std::string& device, bool fallback);
 
 // Removes the kernels of a device, so that the kernels that were registered before them are active again.

@@ -43,7 +43,7 @@ Rule rule_named(const std::string& name);
 // Returns the dispatcher's name of a rule's overload.
 std::string qualified_name(const BuiltInRule& rule);
 
-// Returns the slot of an overload, such as "aten::conv1d.padding". An overload without a slot gets one.
+// Returns the slot of an overload, such as "aten::conv1d.padding". An overload without a slot receives the next one.
 Slot slot_of(const std::string& name);
 const std::string& name_of(Slot slot);
 DeviceIndex index_of(const std::string& device);
@@ -55,7 +55,7 @@ const std::map<std::string, BuiltInRow>& built_in_rows();
 const BuiltInRow& built_in_row(const std::string& name);
 Category built_in_category(const std::string& name, DeviceIndex device);
 
-// Returns the built-in rule of an overload on a device, from a table.
+// Returns the built-in rule of an overload on a device.
 Rule built_in_rule(Slot slot, DeviceIndex device);
 
 // Returns whether `policy.yaml` lists an op, such as "aten::pow", on any device.
@@ -86,7 +86,7 @@ struct RuleSpec {
 
 // An immutable set of rules that override the built-in ones. Equal policies in Python share one object.
 //
-// A row has a `RuleSpec` for each device for which it has a rule. The row's key is an overload ("aten::pow.Scalar",
+// A row has an optional `RuleSpec` for each device. The row's key is an overload ("aten::pow.Scalar",
 // "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that `policy.yaml` lists. The narrowest row with
 // a rule applies. A row does not apply to an overload that the row's rule cannot cast, or whose built-in rule is stock.
 // On a device on which `policy.yaml` bans an overload, the row "*" does not apply to the overload.
@@ -101,7 +101,7 @@ class Policy {
 
   // Returns the rule of an overload on a device, or `nullptr`. The first call resolves the rule.
   const RuleSpec* find(Slot slot, DeviceIndex device) const;
-  // Returns the row that has this rule, by the name of the overload, or `nullptr`.
+  // Returns the row with the rule of an overload on a device, or `nullptr`.
   const Rows::value_type* find_row(const std::string& name, DeviceIndex device) const;
 
   // The registry's count of installations when the policy's kernels were last added.

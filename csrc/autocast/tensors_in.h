@@ -30,7 +30,7 @@ inline c10::ArrayRef<c10::IValue> last_of(c10::ArrayRef<c10::IValue> values, siz
   return values.slice(values.size() - std::min(count, values.size()));
 }
 
-// Calls a function with each defined tensor in a value, and replaces the tensor by the result.
+// Calls a function with each defined tensor in a value, and replaces the tensor with the result.
 template <class Replace>
 void replace_tensors(c10::IValue& value, const Replace& replace) {
   if (value.isTensor()) {

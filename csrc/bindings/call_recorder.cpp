@@ -30,7 +30,7 @@ std::string rule_of(const call_recorder::Call& call) {
   return autocast::name_of(rule);
 }
 
-// `Observer._take` in `polycast/debug/observer.py` unpacks these fields.
+// `Observer.take_calls` in `polycast/debug/observer.py` unpacks these fields.
 py::tuple tuple_of(const call_recorder::Call& call) {
   const py::list casts = list_of(call.casts, [](const call_recorder::Cast& cast) {
     const auto address = reinterpret_cast<intptr_t>(cast.tensor);

@@ -32,7 +32,7 @@ py::dict category_dict() {
   return list_of(autocast::category_docs(), [](const auto& doc) { return py::make_tuple(doc.name, doc.text); });
 }
 
-// Calls a Python function and suppresses the warnings of PyTorch's C++ code, which would bypass Python's warnings.
+// Calls a Python function without the warnings of PyTorch's C++ code, which would bypass Python's warning filters.
 py::object without_warnings(const py::function& call) {
   const autocast::Silence silence;
   return call();

@@ -19,8 +19,8 @@ namespace polycast::bindings {
 
 namespace {
 
-// Returns whether a tensor's memory contains its values: the tensor must be strided, not complex, and not a negative
-// view, a zero tensor or a Python subclass.
+// Returns whether a tensor's memory contains its values. The tensor must be strided and not complex, and must not be a
+// negative view, a zero tensor or a Python subclass.
 bool is_plain(const at::Tensor& tensor) {
   using Key = c10::DispatchKey;
   constexpr c10::DispatchKeySet unusual({Key::Python, Key::Conjugate, Key::Negative, Key::ZeroTensor});

@@ -24,7 +24,7 @@ struct Holding {
   std::mutex mutex;
   std::vector<std::shared_ptr<ProgramCall>> calls;
   std::set<const void*> weights;
-  std::unordered_map<const void*, uint32_t> inference_writes;  // By memory, because inference tensors have no version.
+  std::unordered_map<const void*, uint32_t> inference_writes;  // The key is memory. Inference tensors have no version.
   // Another thread may still call the function when the recording stops, so `std::atomic_load` reads the pointer.
   std::shared_ptr<const OnWrite> on_write;
   std::atomic<bool> is_on{false};
@@ -36,7 +36,7 @@ Holding& holding() {
   return process_state<Holding>();
 }
 
-thread_local bool is_within = false;  // A call within a held call is not the program's.
+thread_local bool is_within = false;  // A call within a stored call is not the program's.
 thread_local uint64_t last_number = 0;
 
 const c10::DispatchKeySet wrappers{
@@ -202,7 +202,7 @@ void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, boo
 
 void stop_holding() {
   holding().is_on = false;
-  std::atomic_store(&holding().on_write, {});  // It references the model.
+  std::atomic_store(&holding().on_write, {});  // The function references the model.
 }
 
 uint32_t inference_writes(const at::Tensor& tensor) {

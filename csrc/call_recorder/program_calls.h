@@ -1,12 +1,12 @@
-// The calls that a program makes itself, held with their inputs, so that they can be repeated.
+// The calls that a program makes itself, stored with their inputs, so that they can be repeated.
 //
 // Note [Which calls are the program's?]
-// PyTorch reports each call that goes through its dispatcher, and each call within it. A call is the program's if no
-// other call made it. Such a call comes from code such as forward or an optimizer's step, or from an autograd node.
-// Calls with wrapped tensors (subclasses, functorch) are not held, but calls within them with plain tensors are.
+// PyTorch reports every call through its dispatcher, including calls that other calls make. A call is the program's if
+// no other call made it. Such a call comes from code such as forward or an optimizer's step, or from an autograd node.
+// Calls with wrapped tensors (subclasses, functorch) are not stored, but calls with plain tensors within them are.
 //
-// A held input shares the memory of the program's tensor, without its autograd graph. Outputs are not held, because the
-// calls that read them hold them as inputs. On request outputs are copied. Until a write, equal keys mean equal values.
+// An input shares the memory of the program's tensor, without its autograd graph. Outputs are not stored: calls that
+// read them store them as inputs. On request outputs are copied. Until a write, equal keys mean equal values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -68,7 +68,7 @@ struct ProgramCall {
   // In forward, the call's autograd nodes have this number or higher ones. In backward, this is the number of the node
   // that made the call. It is `no_node` if the node accumulates a gradient or if all nodes have run.
   uint64_t node;
-  std::string function;  // In backward, the node's name if it is of a `torch.autograd.Function`.
+  std::string function;  // In backward, the name of the node if a `torch.autograd.Function` made it.
   const void* weight;    // In backward, the weight whose gradient the node accumulates.
   uint64_t first, last;  // The calls within this one that autocast intercepted have numbers in [first, last).
   autocast::ScopePointer scope;
@@ -87,23 +87,23 @@ struct ProgramCall {
       const std::vector<at::Tensor>& with, const autocast::PolicyPointer& policy, bool is_wide) const;
 };
 
-// A function that is called before each call that may end a training step. Such a call is either a write to a weight
-// outside of backward and of an optimizer's step, or a scaler's update, whose `found_inf` indicates a skipped step.
+// A function that is called before each call that may end a training step. Such a call is a scaler's update, or a write
+// to a weight outside of backward and of an optimizer's step. The update's `found_inf` indicates a skipped step.
 using OnWrite = std::function<void(const std::optional<at::Tensor>& found_inf)>;
 
-// Starts to hold the program's calls, until the recording stops. `copies` requests copies of their outputs.
+// Starts to store the program's calls, until the recording stops. `copies` requests copies of their outputs.
 void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, bool copies);
-// Pauses or resumes holding, because calls of the debug tool itself are not the program's.
+// Pauses or resumes the storing of calls, because calls of the debug tool itself are not the program's.
 void pause_holding(bool is_paused);
 void set_step(bool is_step);
 
-// Returns whether any held call from the index `first` on has a non-finite output. Syncs each device at most once.
+// Returns whether any stored call from the index `first` on has a non-finite output. Syncs each device at most once.
 bool any_non_finite(size_t first);
 size_t held_count();
-// Returns how many held calls have written to an inference tensor's memory since `start_holding`.
+// Returns how many stored calls have written to an inference tensor's memory since `start_holding`.
 uint32_t inference_writes(const at::Tensor& tensor);
 std::vector<std::shared_ptr<ProgramCall>> held_calls();
-// Drops the held calls, and the recorded calls that `take()` has not returned.
+// Drops the stored calls, and the recorded calls that `take()` has not returned.
 void drop_calls();
 
 // A call of the program while it runs.
@@ -115,7 +115,7 @@ struct Running {
   std::vector<at::Tensor> written;
 };
 
-// The recorder calls these functions. `begin_program_call` returns `nullptr` for a call that is not held.
+// The recorder calls these functions. `begin_program_call` returns `nullptr` for a call that is not stored.
 std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, const c10::OperatorHandle& op);
 void end_program_call(Running& running, const at::RecordFunction& function);
 void stop_holding();

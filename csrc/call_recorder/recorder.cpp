@@ -97,9 +97,9 @@ struct Frame {
   }
 };
 
-// The context of a running call.
+// The recorder's data about a running call.
 struct Observed final : at::ObserverContext {
-  std::unique_ptr<Running> program_call;  // Null for a call that is not held.
+  std::unique_ptr<Running> program_call;  // Null for a call that is not stored.
   std::unique_ptr<Frame> frame;
 };
 

@@ -1,11 +1,11 @@
 // A recorder of the calls that autocast intercepts.
 //
 // Note [Which calls are recorded?]
-// PyTorch reports each call that goes through its dispatcher, and each call within it. We record only the calls that
-// autocast intercepts: the autocast key of their tensors is on. An autocast kernel calls the same operator again with
-// that key off. This second call, the redispatch, shows the dtypes in which the op computes. A composite operator, or
-// one with an autocast kernel, is recorded in addition to its parts only if it is redispatched. Within a device's own
-// kernel, only calls with an autocast kernel are recorded, because the others are details of that kernel.
+// PyTorch reports every call through its dispatcher, including calls that other calls make. We record only the calls
+// that autocast intercepts: the autocast key of their tensors is on. An autocast kernel calls the same operator again
+// with that key off. This second call, the redispatch, shows the dtypes in which the op computes. A composite operator,
+// or one with an autocast kernel, is recorded in addition to its parts only if it is redispatched. Within a device's
+// own kernel, only calls with an autocast kernel are recorded, because the others are details of that kernel.
 #pragma once
 
 #include <c10/core/DeviceType.h>

@@ -1,9 +1,9 @@
 // The interface of the cast cache, and the rule for reusing casts.
 //
 // Note [Which casts are shared?]
-// By default a region shares only the kind of casts that PyTorch shares outside of inference mode: casts to the
-// device's lower precision, of float32 leaves that require grad. Sharing more is not safe by default, so users request
-// it with `polycast.cast_cache.keep`:
+// By default a region shares only the casts that PyTorch shares outside of inference mode. These are casts of float32
+// leaves that require grad, to the device's lower precision. Sharing more is not safe by default, so users request it
+// with `polycast.cast_cache.keep`:
 // - A shared cast with autograd history accumulates the gradients of all of its uses in its own dtype. This changes the
 //   bits of the gradient.
 // - NumPy, DLPack, `.data`, a collective or a recorded graph can refill a buffer without a new version. A shared cast

@@ -33,8 +33,7 @@ class Entry {
   Entry(const Kind& kind, TensorSnapshot source, at::Tensor cast)
       : kind(kind), cast(std::move(cast)), snapshot_(std::move(source)), version_(version()) {}
 
-  // The version of the cast is compared as well, because an op may have returned the cast itself to the user, who may
-  // have written to it.
+  // An op may return the cast itself to the user, who may write to it, so the version of the cast is compared as well.
   bool serves(const at::Tensor& source, const Kind& wanted) const {
     return kind == wanted && snapshot_.is(source) && version_ == version();
   }

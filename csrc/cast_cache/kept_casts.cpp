@@ -7,7 +7,7 @@ namespace polycast::cast_cache {
 void KeptCasts::keep(const at::Tensor& tensor) {
   c10::weak_intrusive_ptr<c10::TensorImpl> held(tensor.getIntrusivePtr());
   const std::lock_guard<std::mutex> lock(mutex);
-  mark(tensor);  // The cast that a region stored before the tensor was kept has a snapshot without a mark.
+  mark(tensor);  // An earlier cast of a region has a snapshot without the mark, so it is not used again.
   sources_.try_emplace(tensor.unsafeGetTensorImpl(), Kept{std::move(held), {}});
   size_ = sources_.size();
 }

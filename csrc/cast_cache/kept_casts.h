@@ -25,7 +25,7 @@ class KeptCasts {
   void forget(const void* address, bool release);
 
   // The result of a lookup. If no cast is found, `cast` is undefined. If the tensor's casts are kept, `missing` is then
-  // its snapshot for a new entry, from before the new cast, because another thread may write during the cast.
+  // a snapshot for a new entry. The snapshot is made before the cast, because another thread may write during the cast.
   struct Found {
     std::optional<TensorSnapshot> missing;
     at::Tensor cast;

@@ -13,7 +13,7 @@ namespace polycast::cast_cache {
 
 namespace {
 
-// Makes PyTorch's cache own these casts. Returns false if PyTorch would not cache a cast of the leaf.
+// Makes PyTorch's cache own these casts. Returns false for the autocast dtype float32, which PyTorch does not cache.
 bool hand_over(c10::intrusive_ptr<RegionCasts> casts) {
   const c10::InferenceMode normal(false);  // Newer releases of PyTorch cache nothing in inference mode.
   const at::AutoDispatchBelowADInplaceOrView plain;

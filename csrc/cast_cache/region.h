@@ -12,7 +12,7 @@ namespace polycast::cast_cache {
 struct RegionCasts : c10::BackendMeta {
   std::unordered_map<const void*, Entries> of;  // The key is the address of the source.
 
-  // Runs when the last strong reference ends. Without this function, the thread's weak reference would delay the free.
+  // Runs when the last strong reference ends. Otherwise the thread's weak reference would delay freeing the casts.
   void release_resources() override {
     of.clear();
   }

@@ -33,7 +33,7 @@ class TensorSnapshot {
   at::DimVector strides_;
 };
 
-// Marks a tensor without a `BackendMeta`, so that a snapshot notices every assignment to the tensor's `.data`. This
+// Marks a tensor that has no `BackendMeta`, so that a snapshot notices every assignment to the tensor's `.data`. This
 // writes the tensor's metadata. See Note [How are assignments to `.data` noticed?].
 void mark(const at::Tensor& tensor);
 

@@ -24,7 +24,7 @@ struct AdamOptions {
 // The constants of one tensor in a step.
 template <class Math>
 struct AdamConstants {
-  Math weight_decay;  // The multiple of the parameter that is added to the gradient.
+  Math weight_decay;  // The parameter times this factor is added to the gradient.
   Math param_factor;  // The parameter's factor for decoupled weight decay.
   Math lerp_factor;
   Math beta2;
@@ -39,8 +39,8 @@ inline double bias_correction(double beta, double step) {
   return -std::expm1(step * std::log(beta));
 }
 
-// Returns the constants, including both bias corrections. `step` counts this step. `step_size` and `eps` are multiplied
-// by the square root of the second correction, so that no element is divided by this root.
+// Returns the constants, including both bias corrections. `step` counts the steps, including this one. `step_size` and
+// `eps` are multiplied by the square root of the second correction, so that no element is divided by this root.
 template <class Math>
 AdamConstants<Math> adam_constants(const AdamOptions& options, double step) {
   const double correction = std::sqrt(bias_correction(options.beta2, step));

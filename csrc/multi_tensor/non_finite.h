@@ -13,7 +13,7 @@
 
 namespace polycast::scale {
 
-// Returns whether any element is infinite or NaN: all bits of its exponent are one. `exponent` has these bits.
+// Returns whether any element is infinite or NaN: all bits of its exponent are one. `exponent` is their mask.
 template <class Bits, class Math>
 [[gnu::always_inline]] inline bool any_exponent(const Math* values, int64_t count, Bits exponent) {
   Bits found = 0;

@@ -1,4 +1,4 @@
-// The operator `norm` on the CPU: one pass checks the elements and computes the norm types 1, 2 and infinity. Other
+// The operator `norm` on the CPU: one pass checks the elements and computes norms of the types 1, 2 and infinity. Other
 // types may need a second pass. Sums are in float64, in which a sum of squares of float32 numbers cannot overflow.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>

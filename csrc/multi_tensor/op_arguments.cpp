@@ -99,7 +99,7 @@ void check_scalar(const ScalarArgument& argument, const at::Tensor& tensor, std:
       is_allowed,
       expected(
           argument.name, c10::str("a tensor on ", *device), c10::str("one on ", tensor.device()), "move it there"));
-  // The check for NaN reads a learning rate on the CPU only, because elsewhere it would need a device sync.
+  // Only a learning rate on the CPU is checked for NaN, because a read from another device would need a device sync.
   if (argument.on_cpu && tensor.is_cpu() && !is_of_python(tensor)) {
     TORCH_CHECK_VALUE(
         !std::isnan(tensor.item<double>()),

@@ -56,7 +56,7 @@ void check_list(const Call& call, size_t list, const Names& names = {});
 void check(const Call& call, const Names& names = {});
 void check_norm_type(double norm_type);
 
-// Raises the versions of all tensors of the written lists and the counter lists.
+// Increments the versions of all tensors of the written lists and the counter lists.
 void raise_versions(const Call& call);
 
 }  // namespace polycast::multi_tensor

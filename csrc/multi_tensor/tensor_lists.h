@@ -14,21 +14,21 @@
 
 namespace polycast::multi_tensor {
 
-// Returns whether a tensor has the dispatch keys and the sizes of a model, is contiguous, and has a supported dtype.
-// Most pairs are plain and need no further check.
+// Returns whether a tensor has the dispatch keys and the sizes of the tensor `model`, is contiguous, and has a
+// supported dtype. Most pairs are plain and need no further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
          is_real(tensor.scalar_type());
 }
 
-// The items of the first n lists of a call. An item has float64 arithmetic if its tensor in the first list is float64,
-// otherwise float32 arithmetic. Both kinds of items are separate. An item whose tensors have gaps or different layouts
-// runs on its own, on copies.
+// The items of the first n lists of a call. An item uses float64 arithmetic if its tensor in the first list is float64,
+// otherwise float32 arithmetic. The two kinds of items are stored separately. An item whose tensors have gaps or
+// different layouts runs on its own, on copies.
 template <size_t n>
 class TensorLists {
  public:
-  // Checks all arguments of the call. If all tensors of the first n lists are plain, and the first list has no float64
-  // tensor, one pass checks these tensors and makes the items.
+  // Checks all arguments of the call. If the first n lists have plain tensors only, and the first has no float64
+  // tensor, one pass checks them and makes the items.
   explicit TensorLists(const Call& call) {
     std::copy_n(call.lists.begin(), n, lists_.begin());
     for (size_t list = 0; list < n; ++list) {

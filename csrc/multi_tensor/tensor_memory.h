@@ -24,9 +24,9 @@ inline void prefetch(const void* address, size_t bytes) {
   }
 }
 
-// Prefetches the objects of the tensors that a loop reaches next. The objects of thousands of small tensors are spread
-// over memory, and a step would wait for each of them. A storage is prefetched later than its tensor, because the
-// tensor has the storage's address.
+// Prefetches the objects of the tensors that a loop processes next. The objects of thousands of small tensors are
+// spread over memory, and a step would wait for each of them. A storage is prefetched later than its tensor, because
+// the tensor has the storage's address.
 inline void prefetch_ahead(at::TensorList tensors, size_t index) {
   constexpr size_t distance = 8;
   if (index + 2 * distance < tensors.size()) {
@@ -65,7 +65,7 @@ class Overlaps {
 
 bool may_overlap(at::TensorList tensors);
 
-// Raises the versions of the tensors. PyTorch does not do so for C++ operators that write to a list. Without a new
+// Increments the versions of the tensors. PyTorch does not do so for C++ operators that write to a list. Without a new
 // version, a backward through a tensor that was saved before the write would silently use the new values. Call this
 // function after the write, so that values that another thread computes during the write belong to the old version.
 void raise_versions(at::TensorList tensors);

@@ -36,7 +36,7 @@ const std::vector<CategoryDoc>& category_docs() {
       {Category::lower_precision_fp, "lower_precision_fp", "Casts every floating-point input to the lower precision of the region."},
       {Category::fp32, "fp32", "Casts every floating-point input to float32."},
       {Category::fp32_set_opt_dtype, "fp32_set_opt_dtype", "Computes and returns float32 through the op's own dtype argument, unless the caller passes one."},
-      {Category::fp32_append_dtype, "fp32_append_dtype", "Calls the overload with a dtype argument, with float32."},
+      {Category::fp32_append_dtype, "fp32_append_dtype", "Calls the overload that accepts a dtype, and passes float32."},
       {Category::promote, "promote", "Casts every floating-point input to the widest floating-point dtype among them."},
       {Category::banned, "banned", "Raises an error that names the op to call instead."},
       {Category::input_dtype, "input_dtype", "Runs in the dtype of its inputs, and so do the ops that it runs."},
