@@ -15,7 +15,7 @@ class Device:
     dispatch_key: str
     lower_precision: tuple[str, ...]
     like: str | None = None
-    backend: str | None = None  # the file with the op list, for a backend outside of PyTorch
+    backend: str | None = None  # a backend outside of PyTorch has its op list in this file
 
 
 @dataclass(frozen=True)

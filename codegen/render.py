@@ -17,7 +17,7 @@ from .versions import ALL, VersionRange
 
 SHARDS = 4
 
-# Characters that Markdown reads as markup. An underscore between letters or digits is not markup.
+# Markdown reads these characters as markup. An underscore between letters or digits is not markup.
 _MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")
 
 

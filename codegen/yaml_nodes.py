@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import yaml
 
-# The Python loader, `yaml.SafeLoader`, needs most of a second to read `policy.yaml`.
+# The Python loader, `yaml.SafeLoader`, takes almost a second to read `policy.yaml`.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEPTH = 16
 

@@ -50,7 +50,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
             raise TypeError(f"scaler_options: expected none for bf16-mixed, got {', '.join(scaler_options)}; omit them")
         scaler = GradScaler(device, **scaler_options) if precision == "16-mixed" else None
         super().__init__(precision, device, scaler)
-        self._has_loss = True  # whether Lightning steps after it has clipped
+        self._has_loss = True  # Lightning clips without a loss, but then does not step
 
     def optimizer_step(self, optimizer: Any, model: Any, closure: Callable[[], Any], **kwargs: Any) -> Any:
         """Step as Lightning does. If ``training_step`` returns None, Lightning clips gradients but does not step."""

@@ -18,8 +18,8 @@ Tensors: TypeAlias = list[Tensor]
 def register(library: Library) -> None:
     """Register the operators' kernels for XLA in a library. The kernels import ``torch_xla`` when they are called.
 
-    Functionalization wraps all XLA tensors, and raises for an operator that writes and is not an ATen operator.
-    Therefore operators that write are registered above functionalization, on the autograd key. There they raise for
+    Functionalization wraps all XLA tensors, and raises for operators outside of ATen that write to their arguments.
+    Therefore such operators are registered above functionalization, on the autograd key. There they raise for
     fake tensors, which have this key as well.
     """
     for pure in (find_non_finite, norm):
@@ -84,9 +84,9 @@ def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def norm(tensors: Tensors, norm_type: float, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all tensors as one vector divided by ``grad_scale``, and the results of ``find_non_finite``.
+    """Return the norm of all elements divided by ``grad_scale``, and the results of ``find_non_finite``.
 
-    The norm is in float64 if any tensor is, otherwise in float32. It overflows only if its value exceeds this dtype.
+    The norm is in float64 if any tensor is, otherwise in float32. Only a norm beyond the range of this dtype overflows.
     """
     check_arguments("norm", [tensors], [grad_scale])
     check_norm_type(norm_type)
