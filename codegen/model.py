@@ -110,7 +110,7 @@ class Document:
 
 @dataclass(frozen=True)
 class DocumentList:
-    """An op list of a document. Each name is spelled as in the document, with the ops that it stands for."""
+    """An op list of a document. Each name is spelled as in the document, with the ops that it means."""
 
     document: Document
     devices: tuple[str, ...]

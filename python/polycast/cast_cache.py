@@ -68,7 +68,7 @@ def keep(module: nn.Module) -> Handle:
             a tensor that replaces a parameter later are not kept.
 
     Returns:
-        A handle: its ``remove()``, or the end of its ``with`` block, frees the casts that were not kept before the call.
+        A handle: its ``remove()``, or the end of its ``with`` block, frees the casts that were not kept before.
 
     Raises:
         ValueError: If FSDP manages the module or a part of it, or if no cast of its floating-point tensors can be kept.

@@ -179,7 +179,7 @@ def _check_callable(decorator: str, function: Any) -> None:
         raise TypeError(f"{decorator}: expected a function, got {function!r}; use the decorator above a def")
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:  # this is 3x faster than PyTorch's `tree_leaves`
+def _tensors(value: Any) -> Iterator[torch.Tensor]:  # this function is 3x faster than PyTorch's `tree_leaves`
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (dict, tuple, list, Mapping)):

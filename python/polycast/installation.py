@@ -222,7 +222,7 @@ def changing() -> Iterator[None]:
     """Return a context manager for a change of the kernels. At its end we make or undo the other changes of PyTorch."""
     for name in CHANGES:
         if _is_importing(name):
-            import_module(name)  # this waits for the thread that imports the module
+            import_module(name)  # the call waits for the thread that imports the module
     was_guarded = compiled_code.is_guarding()
     try:
         with _lock:

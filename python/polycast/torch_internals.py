@@ -102,12 +102,12 @@ def is_fake_mode_active() -> bool:
 
 
 def is_jit_tracing() -> bool:
-    """Return whether ``torch.jit.trace`` records this thread. Then modules with rules raise, so no rules are lost."""
+    """Return whether ``torch.jit.trace`` records this thread. Modules with rules then raise, so no rules are lost."""
     return torch._C._get_tracing_state() is not None
 
 
 def is_fx_tracing() -> bool:
-    """Return whether ``torch.fx`` traces symbolically. Then modules with rules raise, so no rules are lost."""
+    """Return whether ``torch.fx`` traces symbolically. Modules with rules then raise instead of losing their rules."""
     return bool(torch.fx._symbolic_trace.is_fx_symbolic_tracing())  # type: ignore[no-untyped-call]
 
 

@@ -257,7 +257,7 @@ def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: 
     """Train in ``dtype`` from values that were rounded to ``given``. Only polycast's optimizers use a scaler.
 
     Returns:
-        The parameters, and the number of tensors that were changed by skipped steps.
+        The parameters, and the number of tensors that skipped steps changed.
     """
     generator, changed = torch.Generator().manual_seed(0), 0
     params, *steps = (

@@ -41,7 +41,7 @@ def rows_from(value: object) -> Rows:
     if isinstance(value, Mapping):
         return _Reader().read(value)
     if is_file(value):
-        from polycast.policy.files import load  # this imports PyYAML
+        from polycast.policy.files import load  # only files need PyYAML
 
         return _Reader(os.fspath(value)).read(load(value))
     if not isinstance(value, str | torch.dtype):

@@ -30,7 +30,7 @@ def shown(name: str, overload: str | None = None) -> str:
 
 
 def qualified(op: str) -> str:
-    """Return the name of an op with its namespace. A name without a namespace gets ATen's."""
+    """Return the name of an op with its namespace. A name without a namespace is an ATen op."""
     return op if "::" in op else ATEN + op
 
 
@@ -57,7 +57,7 @@ class Cell(NamedTuple):
 Row: TypeAlias = tuple[Cell | None, ...]
 # A key is an overload ("aten::pow.Scalar"), an op ("aten::pow") or `EVERY`. The narrowest key applies.
 Rows: TypeAlias = dict[str, Row]
-Casts: TypeAlias = str | dict[str, str]  # an op has such a value in a dict of rules
+Casts: TypeAlias = str | dict[str, str]  # an op has a value of this type in a dict of rules
 
 
 def overlaid(under: Row | None, over: Row) -> Row:
@@ -76,7 +76,7 @@ def value_of(row: Row) -> Casts:
 
 
 class Rule(NamedTuple):
-    """The category that a policy gives one overload of an op on one device.
+    """The category that a policy sets for one overload of an op on one device.
 
     Fields:
         op: The op, without the namespace of ATen: "softmax", "mylib::attention".

@@ -75,7 +75,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     an attribute ``forward`` of its own, so a shallow copy (``copy.copy``) runs the ``forward`` of the original.
 
     Args:
-        model: The model whose modules get rules.
+        model: The model whose modules receive rules.
         rules: The rules by module, a file with them, or the rules of the model itself.
 
     Returns:
@@ -104,7 +104,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     modules = dict(model.named_modules(remove_duplicate=False))
     file = ""
     if is_file(rules):
-        from polycast.policy.files import load  # this imports PyYAML
+        from polycast.policy.files import load  # only files need PyYAML
 
         file = os.fspath(rules)
         rules = load(file)

@@ -2,9 +2,9 @@
 
 Note [How does compiled code follow policies?]
 Compiled code contains the casts of the scope that it was compiled in, so it must not run in another scope. Each scope
-has an id, which identifies all rules that apply: see ``csrc/autocast/policy_scope.h``. A change of the kernels gives
-every scope a new id. Dynamo adds its last guards to a frame in ``CheckFunctionManager.compile_check_fn``, in the thread
-that compiles. Our replacement of this private method adds a guard on the id of the scope.
+has an id, which identifies all rules that apply: see ``csrc/autocast/policy_scope.h``. After a change of the
+kernels, every scope has a new id. In the thread that compiles, dynamo adds its last guards to a frame in
+``CheckFunctionManager.compile_check_fn``. Our replacement of this private method adds a guard on the id of the scope.
 
 After dynamo has compiled a frame, it checks the new guards, and raises an error if one fails. Therefore the policy of
 the process and the ids change only under the lock that dynamo holds while it compiles.
@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 
 def allow_scopes() -> None:
-    """Make dynamo record the calls that enter and leave scopes. Call this before dynamo traces one of the calls."""
+    """Make dynamo record the calls that enter and leave scopes. Call this function before dynamo traces such a call."""
     for call in (enter_region, enter_scope, leave_scope):
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)

@@ -121,7 +121,7 @@ class Region(StockAutocast):
 
 
 class CompiledRegion:
-    """A region that compiled code makes, with a policy. ``torch.compile`` can trace this class."""
+    """A region with a policy, in a form that ``torch.compile`` can trace."""
 
     def __init__(
         self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str

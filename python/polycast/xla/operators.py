@@ -57,7 +57,7 @@ def _step(
         return
     device = tensors[0][0].device
     scalars = {name: on_device(device, tensor) for name, tensor in optional.items() if tensor is not None}
-    is_input = lr.device.type == "xla"  # then `lr` is a separate input, and its element in the vector is not used
+    is_input = lr.device.type == "xla"  # an input `lr` replaces its element in the vector
     scalars.update({"lr": lr} if is_input else {})
     vector = upload((0.0 if is_input else float(lr.item()), *numbers), device, id(tensors[0][0]))
     params, grads, *states = tensors
