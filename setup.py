@@ -147,7 +147,7 @@ setuptools.setup(
                 *("-g0", "-Wall", "-fvisibility=hidden", "-fopenmp"),
                 # The compiler vectorizes loops over elements if square roots set no errno and nothing traps.
                 *("-O3", "-fno-math-errno", "-fno-trapping-math"),
-                # Paths of sources in messages of the compiled module do not begin with these folders.
+                # These options remove the folders from paths of sources in messages of the compiled module.
                 *(f"-ffile-prefix-map={prefix}/=" for prefix in (ROOT, Path(torch.__file__).parents[1])),
             ],
             extra_link_args=["-fopenmp"],

@@ -5,7 +5,7 @@ passes the `torch` module that it has imported, and the generator looks up publi
 
 The model (`model.py`) follows these principles:
 
-- Parse, don't validate. The model has valid values only, so no module after `parse.py` validates again. The parser
+- The model has valid values only, so no module after `parse.py` validates again. The parser
   reports a problem with its location, omits the op or device that has the problem, and never corrects a value.
 - The model is frozen. It contains no YAML, no location in a file and no fact about the installed PyTorch. Therefore the
   generated files do not change if only the layout or the comments of `policy.yaml` change.

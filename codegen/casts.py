@@ -22,7 +22,7 @@ class Alternative:
     note: str | None = None
 
 
-Casts: TypeAlias = dict[str, list[Alternative]]  # the alternatives of an op, by device
+Casts: TypeAlias = dict[str, list[Alternative]]  # an op has a list of alternatives for each device
 
 
 class CastReader(Reader):
@@ -31,7 +31,7 @@ class CastReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self.like: dict[str, str | None] = {}
-        self.exceptions: dict[str, dict[str, Alternative]] = {}  # by device, then by op or overload
+        self.exceptions: dict[str, dict[str, Alternative]] = {}  # the inner keys are ops and overloads
 
     def read_casts(self, key: Text, node: Node, overloads: list[str]) -> Casts:
         """Return the alternatives of each device, with `like`, `others` and the exceptions of devices resolved."""

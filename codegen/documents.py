@@ -65,7 +65,7 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
 
 
 def read_ops(reader: Reader, names: list[Text], ops: Collection[str]) -> tuple[str, ...]:
-    """Return the names of the ops. If some of them are not among the known `ops`, report these and return ()."""
+    """Return the names of the ops. If any op is not in `ops`, report all unknown ops and return ()."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
         reader.report(text, f"op: expected a known name, got '{text.value}'", did_you_mean(text.value, ops))

@@ -85,7 +85,7 @@ class Reader:
         unknown = [key for key, _ in node.value if key.value not in known]
         for key in unknown:
             remedy = did_you_mean(key.value, known)
-            if not _IDENTIFIER.fullmatch(key.value):  # for example, in {note: Yes, we do.}
+            if not _IDENTIFIER.fullmatch(key.value):  # the comma in {note: Yes, we do.} begins such a key
                 remedy = "if it continues the string before the comma, put the whole string in quotes"
             self.report(key, f"{what}: expected a known key, got '{key.value}'", remedy)
         missing = [name for name in required if name not in found]

@@ -15,7 +15,7 @@ class Device:
     dispatch_key: str
     lower_precision: tuple[str, ...]
     like: str | None = None
-    backend: str | None = None  # the file with the op list, for a backend outside of PyTorch
+    backend: str | None = None  # a backend outside of PyTorch has its op list in this file
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Document:
 
 @dataclass(frozen=True)
 class DocumentList:
-    """An op list of a document. Each name is spelled as in the document, with the ops that it stands for."""
+    """An op list of a document. Each name is spelled as in the document, with the ops that it means."""
 
     document: Document
     devices: tuple[str, ...]

@@ -25,8 +25,8 @@ def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
         schemas: The operator schemas that the rules must fit.
 
     Raises:
-        PolicyError: If the file has problems. The error lists the problems of the devices and categories; if there are
-            none, of the ops; if there are none, of all other parts.
+        PolicyError: If the file has problems. The error lists the problems of the first part that has any: the devices
+            and categories, the ops, or the other keys.
     """
     parser = _PolicyParser(schemas)
     policy = parser.policy(load(path, name))
@@ -163,7 +163,7 @@ class _PolicyParser(DeviceReader):
         return Overload(name.value, torch, dtype_overload, note)
 
     def check_overload(self, op: str, overload: Overload, place: Text) -> bool:
-        """Return whether an overload is valid. Report one that PyTorch lacks or that cannot be cast."""
+        """Return whether an overload is valid. Report an overload that PyTorch lacks or that cannot be cast."""
         if self.schemas.release not in overload.torch:
             names = {"op": op, "overload": overload.name}
             return all(self.identifier(renamed(place, name), what) for what, name in names.items())

@@ -1,4 +1,4 @@
-"""The generated files, rendered from a policy. The same policy always gives the same files.
+"""The generated files, rendered from a policy. The same policy always produces the same files.
 
 The rules are split into shards, which compile in parallel. The hash of an op's name selects its shard, so an added op
 changes one shard.
@@ -17,7 +17,7 @@ from .versions import ALL, VersionRange
 
 SHARDS = 4
 
-# Characters that Markdown reads as markup. An underscore between letters or digits is not markup.
+# Markdown reads these characters as markup. An underscore between letters or digits is not markup.
 _MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")
 
 
@@ -118,7 +118,7 @@ def _case(policy: Policy, rule: Rule, devices: tuple[str, ...]) -> dict[str, str
 
 
 def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange], list[str]]]:
-    """Return the public names of ops by device without a `like`, then by category and range of releases."""
+    """Return the public names of ops for each device without a `like`, by category and range of releases."""
     names: dict[str, dict[tuple[Category, VersionRange], list[str]]] = {}
     for device in (device for device in policy.devices if device.like is None):
         groups = names.setdefault(device.name, {})

@@ -35,7 +35,7 @@ class Schemas:
     ) -> None:
         self.release = release
         self._cast_by_torch = cast_by_torch
-        self.torch = torch  # the `torch` module, or None if it is not imported
+        self.torch = torch  # None means that `torch` is not imported
         self.autocast_keys = tuple(autocast_keys)
         self._schemas: dict[str, dict[str, str]] = {}
         self._parsed: dict[tuple[str, str], FunctionSchema] = {}

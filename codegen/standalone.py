@@ -17,7 +17,7 @@ def render_standalone(policy: Policy, device: Device, path: Path, options: Itera
     """Return the text of the file.
 
     The text contains the command that writes it, with file names but no folders. It does not name the installed
-    PyTorch. So equal rules give equal texts in every folder and for every release.
+    PyTorch. So equal rules produce equal texts in every folder and for every release.
 
     Args:
         policy: The policy that has the device.

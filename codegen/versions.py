@@ -36,7 +36,7 @@ class VersionRange:
 
 
 ALL = VersionRange()
-# The releases that the package can be built for.
+# The package can be built for these releases.
 SUPPORTED = VersionRange(first=(2, 9))
 
 

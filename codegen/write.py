@@ -19,7 +19,7 @@ def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path,
         folder: The folder of the files, if it must not contain other files.
 
     Raises:
-        OSError: If a file is not generated, a path is a folder, or without `folder`, the parent of a path is missing.
+        OSError: If a path is a folder or a file that was not generated. If its parent is missing, and `folder` is None.
     """
     present = [path for path in folder.rglob("*") if path.is_file()] if folder is not None else []
     for path in [*sorted(present), *files]:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import yaml
 
-# The Python loader, `yaml.SafeLoader`, needs most of a second to read `policy.yaml`.
+# The Python loader, `yaml.SafeLoader`, takes almost a second to read `policy.yaml`.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEPTH = 16
 
@@ -107,7 +107,7 @@ def load(path: Path, name: str) -> Node:
 
 def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
     """Yield a problem for each key that is a duplicate or not a string. Raise a PolicyError for too many levels."""
-    if depth > _DEPTH and not isinstance(node, Text):  # for example, an alias that contains itself
+    if depth > _DEPTH and not isinstance(node, Text):  # an alias, for example, can contain itself
         raise PolicyError([Problem(location(node), f"expected at most {_DEPTH} levels, got more", "flatten it")])
     for item in node.value if isinstance(node, Sequence) else ():
         yield from _check(item, depth + 1)

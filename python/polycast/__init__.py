@@ -1,8 +1,8 @@
 """Automatic mixed precision (``torch.amp``) that you can inspect, change per op, and debug.
 
 Importing the package installs polycast's autocast kernels for every device that PyTorch itself supports. The kernels
-for XLA are installed as well if ``torch_xla`` is imported, before or after polycast. To install no kernels at import,
-set ``POLYCAST_INSTALL=0``. Then call :func:`install` to install them.
+for XLA are installed as well if ``torch_xla`` is imported, before or after polycast. With ``POLYCAST_INSTALL=0`` in the
+environment, the import installs no kernels, and :func:`install` installs them on request.
 
     >>> import torch, polycast
     >>> with polycast.autocast("cpu"):

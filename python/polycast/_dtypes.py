@@ -11,12 +11,12 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "float32": ("fp32", "f32", "float", "single"),
     "float64": ("fp64", "f64", "double"),
 }
-# This maps each spelling to PyTorch's name of the dtype.
+# `NAMES` maps each spelling to PyTorch's name of the dtype.
 NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in (name, *spellings)}
 
 
 def dtype_named(text: str) -> str | None:
-    """Return PyTorch's name of the dtype of ``SPELLINGS`` that a string spells, or None.
+    """Return PyTorch's name of a dtype for any of its ``SPELLINGS``, or None for another string.
 
     Example:
         >>> from polycast._dtypes import dtype_named

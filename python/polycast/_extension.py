@@ -1,4 +1,4 @@
-"""The names of the compiled module ``polycast._C``, for all other modules. ``_C.pyi`` has their signatures."""
+"""The functions and classes of the compiled module ``polycast._C``. Other modules import them from here."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ def _mismatch(built_for: str, found: str) -> str:
 
     try:
         origin = json.loads(distribution("polycast").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:  # polycast is imported from its source tree
+    except PackageNotFoundError:  # polycast may be imported from its source tree
         origin = {}
     version = f"{VERSION.partition('+')[0]}+torch{'.'.join(_release(torch.__version__))}"
     source = origin["url"] if "dir_info" in origin else f"polycast=={version}"

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class ImportHook(MetaPathFinder):
-    """A finder that calls a function with each module that it waits for, after the import of the module.
+    """A finder that waits for the import of some modules, and then calls a function with each of them.
 
     The finder is in ``sys.meta_path`` only while it waits for a module.
     """
@@ -19,7 +19,7 @@ class ImportHook(MetaPathFinder):
         self._names: frozenset[str] = frozenset()
 
     def wait_for(self, names: Iterable[str]) -> None:
-        """Wait for the import of these modules, instead of the modules of an earlier call."""
+        """Set the modules to wait for. They replace the modules of an earlier call."""
         self._names = frozenset(names)
         if self._names and self not in sys.meta_path:
             sys.meta_path.insert(0, self)
@@ -48,4 +48,4 @@ class ImportHook(MetaPathFinder):
             if module.__name__ in self._names:
                 self._function(module)
 
-        loader.exec_module = exec_module  # the loader was made for this module only
+        loader.exec_module = exec_module  # no other module has this loader

@@ -8,7 +8,7 @@ Undo: TypeAlias = list[Callable[[], object]]
 
 
 def replace(owner: Any, name: str, value: object, undo: Undo) -> None:
-    """Replace an attribute. Add a function to ``undo`` that restores it, unless its value has changed since."""
+    """Replace an attribute, and add a function to ``undo`` that restores the attribute if its value has not changed."""
     original = vars(owner)[name]
 
     def restore() -> None:

@@ -17,16 +17,16 @@ NARROW = [
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < 2
 ]
 _SETS_DTYPE = ("fp32_set_opt_dtype", "fp32_append_dtype")
-Result = list[Tensor] | str  # a call returned these tensors, or raised an error whose first line this is
+Result = list[Tensor] | str  # a list has a call's results, and a str is the first line of its error
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, without periods, colons and spaces at the end of the line."""
+    """Return the first line of an error's message, without periods, colons and spaces at its end."""
     return str(error).strip().partition("\n")[0].rstrip(".: ")
 
 
 def outcome(call: Callable[[], Any]) -> Result:
-    """Run a call without grad. Return copies of its tensors on the CPU, or the first line of its RuntimeError."""
+    """Run a call without gradients. Return copies of its tensors on the CPU, or the first line of its RuntimeError."""
     try:
         with torch.no_grad():
             return [tensor.cpu() for tensor in flatten(call())]
@@ -51,7 +51,7 @@ def _bits(tensor: Tensor) -> Tensor:
 
 
 def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Arguments:
-    """Return the arguments that an op receives under a rule of a category."""
+    """Return the arguments of a sample, cast as a rule of the category casts them."""
     if category in _SETS_DTYPE:
         return Arguments(sample.args, {**sample.kwargs, "dtype": torch.float32})
     dtypes = iter(expected(category, [tensor.dtype for tensor in tensors(sample)], lower))

@@ -51,14 +51,14 @@ def keep(module: nn.Module) -> Handle:
 
     - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a raw buffer or pointer, or by
       another process that shares the memory;
-    - by a kernel that does not increment the version: your own (Triton, an extension), or a fused kernel of PyTorch
-      that you call yourself, such as ``torch._fused_adamw_``;
+    - by a kernel that does not increment the version, such as your own Triton kernel, or a direct
+      call of ``torch._fused_adamw_``;
     - by the replay of a recorded graph, such as a CUDA graph;
     - by a collective of ``torch.distributed`` (``broadcast``, ``all_reduce``, ``recv``, ``scatter``);
     - under ``torch.autograd._unsafe_preserve_version_counter``.
 
-    polycast notices all other writes: in-place operations, steps of a ``torch.optim.Optimizer``, ``load_state_dict``,
-    ``set_``, an assignment to ``.data`` (including ``w.data += 1``), and a change of dtype.
+    polycast notices all other writes: in-place operations, ``torch.optim.Optimizer`` steps, ``load_state_dict``,
+    ``set_``, assignments to ``.data`` (including ``w.data += 1``), and changes of dtype.
 
     All threads share the kept casts of a device stream. Casts with autograd history are never kept, but a region may
     reuse them. ``torch.utils.swap_tensors`` raises for a tensor whose casts are kept.
@@ -68,13 +68,13 @@ def keep(module: nn.Module) -> Handle:
             a tensor that replaces a parameter later are not kept.
 
     Returns:
-        A handle: its ``remove()``, or the end of its ``with`` block, releases the tensors that this call added.
+        A handle: its ``remove()``, or the end of its ``with`` block, frees the casts that were not kept before.
 
     Raises:
-        ValueError: If FSDP manages the module or a part of it, or if none of its floating-point tensors can be kept.
-            These cannot: subclasses such as DTensor, non-strided, inference and dual tensors, views, results of ops,
-            and outputs of CUDA graphs. If some tensors can be kept, the call ignores the others, and a warning lists up
-            to eight of the ignored tensors.
+        ValueError: If FSDP manages the module or a part of it, or if no cast of its floating-point tensors can be kept.
+            Casts of these tensors cannot be kept: subclasses such as DTensor, non-strided, inference and dual tensors,
+            views, results of ops, and outputs of CUDA graphs. The call ignores such tensors if the casts of others can
+            be kept, and issues a warning that lists up to eight of them.
         TypeError: If the argument is not a module.
 
     Example:
@@ -187,7 +187,7 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
 
 
 def follow_steps(module: ModuleType, undo: Undo) -> None:
-    """Register a hook that frees casts after each step. Free all kept casts now, because steps may have run before."""
+    """Register a hook that frees casts after optimizer steps. Free all kept casts now, because steps may have run."""
     _extension.clear_casts()
     hooks: dict[Any, Any] = module._global_optimizer_post_hooks
     undo.append(lambda: hooks.pop(__name__, None))
@@ -195,9 +195,9 @@ def follow_steps(module: ModuleType, undo: Undo) -> None:
     hooks[__name__] = _forget_updated
 
 
-# This maps the addresses of tensors with kept casts to weak references, whose callbacks free a deleted tensor's casts.
+# `_kept` maps the addresses of tensors with kept casts to weak references, which free the casts of deleted tensors.
 _kept: dict[int, weakref.ref[Tensor]] = {}
 for _kind in devices.device_types():
-    # The module of a device type that can record work as a graph, such as `torch.cuda`, has this function.
+    # While a device records a graph, kept casts are not used. The modules of such devices have this function.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
         _extension.set_recording_probe(_kind, _probe)

@@ -36,7 +36,7 @@ def _state(device: str) -> str:
 
 
 def facts() -> dict[str, str]:
-    """Return the facts for a bug report by their names."""
+    """Return the facts for a bug report, by name."""
     held = policy.current()
     named = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)]
     here = [kind for kind in devices.device_types() if devices.facts_of(kind).is_here]

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class _Region(NamedTuple):
-    """The autocast state and the scope that a forward ran in."""
+    """The autocast state and the scope in which a forward ran."""
 
     device_type: str
     enabled: bool
@@ -44,15 +44,15 @@ def custom_fwd(
 
     Args:
         fwd: The function to decorate. Omit it to write ``@custom_fwd(...)`` with arguments.
-        device_type: The device whose autocast state is stored. The default is the device type of the
-            first input tensor that is on neither the CPU nor the meta device, otherwise the CPU.
-        cast_inputs: The dtype, or its name ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
-            are cast in an enabled region. Forward and backward then run with autocast disabled. With None, the
-            inputs and the autocast state do not change. Pass the same dtype to ``setup_context``, so that it saves the
-            cast inputs. As in PyTorch, second derivatives treat the cast copy of a saved input as a constant.
+        device_type: The device whose autocast state is stored. The default is the device type of the first input that
+            is on neither the CPU nor the meta device, otherwise the CPU.
+        cast_inputs: The dtype of the cast inputs, or its name ("fp32"). In an enabled region, the 16- and 32-bit
+            floating-point inputs on the device are cast. Forward and backward then run with autocast disabled. With
+            None, the inputs and the autocast state do not change. Pass the same dtype to ``setup_context``, so that it
+            saves the cast inputs. As in PyTorch, second derivatives treat the cast copy of a saved input as a constant.
 
     Raises:
-        TypeError: If an argument or the decorated object has another type, or ``cast_inputs`` is not floating-point.
+        TypeError: If an argument or the decorated object has the wrong type, or ``cast_inputs`` is not floating-point.
         ValueError: If PyTorch has no such device or no such dtype.
 
     Example:
@@ -103,12 +103,12 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | torc
 
     Args:
         bwd: The function to decorate. Omit it to write ``@custom_bwd(...)`` with an argument.
-        device_type: Ignored, because the device of forward is used. ``torch.amp.custom_bwd`` requires it.
+        device_type: An ignored argument, which ``torch.amp.custom_bwd`` requires. Backward uses forward's device.
 
     Raises:
         TypeError: If the decorated object is not callable.
-        RuntimeError: If backward runs, and ``setup_context``, or ``forward`` if there is none, was not decorated with
-            :func:`custom_fwd`.
+        RuntimeError: If backward runs, but the function that received ``ctx`` (``forward`` or ``setup_context``) was
+            not decorated with :func:`custom_fwd`.
 
     Example:
         >>> import torch, polycast
@@ -179,7 +179,7 @@ def _check_callable(decorator: str, function: Any) -> None:
         raise TypeError(f"{decorator}: expected a function, got {function!r}; use the decorator above a def")
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:  # this is 3x faster than PyTorch's `tree_leaves`
+def _tensors(value: Any) -> Iterator[torch.Tensor]:  # this function is 3x faster than PyTorch's `tree_leaves`
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (dict, tuple, list, Mapping)):
@@ -194,7 +194,7 @@ def _device_type(value: Any) -> str:
 
 def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
     def cast(leaf: Any) -> Any:
-        if isinstance(leaf, Mapping):  # a leaf of PyTorch's trees, but torch.amp casts its values
+        if isinstance(leaf, Mapping):  # PyTorch's trees treat a mapping as a leaf, but torch.amp casts its values
             return {name: _cast(item, device_type, dtype) for name, item in leaf.items()}
         if isinstance(leaf, (tuple, list)):
             return type(leaf)(_cast(item, device_type, dtype) for item in leaf)

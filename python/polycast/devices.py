@@ -21,7 +21,7 @@ PRIVATEUSE1 = "privateuse1"  # out-of-tree backends that `policy.yaml` does not 
 # These devices are out-of-tree backends with the key of PrivateUse1. A process can load only one of them.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 _TYPES = {name: device.dispatch_key.removeprefix("Autocast").lower() for name, device in DEVICES.items()}
-# Each key is a package. After its import, the kernels of the device type are installed.
+# Each key is a package whose import installs the kernels of the device type.
 _XLA_PACKAGE = "torch_xla"
 LATE = {_XLA_PACKAGE: XLA_TYPE}
 # These modules have a class `CheckpointFunction`, which reruns a forward in backward.
@@ -31,12 +31,12 @@ CHECKPOINTS = ("torch.utils.checkpoint", "torch_xla.utils.checkpoint")
 class DeviceType:
     """A device type of PyTorch, such as "xpu". Subclasses are for types with other properties."""
 
-    # Whether steps are skipped without a sync, by our kernels or PyTorch's fused ones. In PyTorch 2.9 the fused kernels
-    # of MPS ignore `found_inf` and `grad_scale`, and the kernels of XPU compute in float64, which some XPUs lack.
+    # True means that our kernels, or PyTorch's fused kernels, skip steps without a sync. In PyTorch 2.9, MPS's
+    # fused kernels ignore `found_inf` and `grad_scale`. XPU's fused kernels need float64, which some XPUs lack.
     skips_by_itself = False
     has_float64 = False  # True means that all devices of this type have float64
-    # Whether the backend is outside of PyTorch's repository. Its kernels are overridden only on request, after the
-    # backend is loaded. If the backend has registered no fallback by then, polycast registers one.
+    # True means that the backend is outside of PyTorch's repository. Its kernels are overridden only on request, after
+    # the backend is loaded. If the backend has registered no fallback by then, polycast registers one.
     is_out_of_tree = False
 
     def __init__(self, name: str) -> None:
@@ -106,7 +106,7 @@ class XLA(DeviceType):
 
     @property
     def is_here(self) -> bool:
-        return sys.modules.get(_XLA_PACKAGE) is not None  # None blocks the import
+        return sys.modules.get(_XLA_PACKAGE) is not None  # an entry of None blocks the import
 
     def check_region(self) -> None:
         if not self.is_here:
@@ -191,9 +191,9 @@ def current() -> str:
 
 
 def own_kernels(device_type: str) -> list[str]:
-    """Return a list with the reason why polycast does not replace a backend's own autocast kernels, or an empty list.
+    """Return the reason why polycast does not replace a backend's own autocast kernels, in a list that may be empty.
 
-    The list is empty for a listed backend, and without such kernels. Call this only while ours are not installed.
+    It is empty if ``policy.yaml`` lists the backend, or there are no such kernels. Our kernels must not be installed.
     """
     if device_of(device_type) != PRIVATEUSE1 or not any(
         name.startswith("aten::") for name in registrations_for(DEVICES[PRIVATEUSE1].dispatch_key)
@@ -242,7 +242,7 @@ def unknown(device_type: str, known: Collection[str], argument: str = "device_ty
             f"'{device_type_of(device_type)}', which has the rules of '{device_type}' when {_XLA_PACKAGE} runs on a GPU"
         )
     near = closest(device_type, known)
-    # A name with another letter, such as "gpu", is not a misspelling of "xpu".
+    # We suggest only names that contain all letters of the given name: "gpu" is not a misspelling of "xpu".
     hint = f"did you mean '{near}'?" if near and {*device_type.lower()} <= {*near} else "pass one of these"
     return ValueError(f"{argument}: expected one of {', '.join(known)}, got '{device_type}'; {hint}")
 

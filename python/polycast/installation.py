@@ -1,11 +1,11 @@
 """The changes that importing polycast makes to PyTorch, and their reversal.
 
 ``import polycast`` calls :func:`install`, unless the environment variable ``POLYCAST_INSTALL`` is 0, false, no or off.
-:func:`uninstall` restores PyTorch, its dispatcher and ``sys.meta_path``, except for the two changes at the end.
+:func:`uninstall` restores PyTorch, its dispatcher and ``sys.meta_path``, except for the last two changes below.
 
 While polycast's kernels are installed for any device, these parts differ from stock PyTorch:
 
-- the kernels of ops on the autocast keys: they cast by the policy. An out-of-tree backend without a fallback gets one.
+- the kernels of ops on autocast keys, which cast by the policy. An out-of-tree backend without a fallback gets one.
 - ``torch.utils.checkpoint.CheckpointFunction.forward``,
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator`` (since torch 2.15
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
@@ -14,12 +14,12 @@ While polycast's kernels are installed for any device, these parts differ from s
 - ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards on the active policies.
 - ``torch._dynamo.output_graph.OutputGraph.call_user_compiler``: backward compiles without autocast under a policy, and
   the keys of on-disk caches contain the policy and the kernels.
-- ``sys.meta_path``: a finder waits for the import of ``torch_xla``, and of modules above that are not imported yet.
+- ``sys.meta_path``: a finder waits for the import of ``torch_xla``, and of the modules above.
 
-Compiled code contains the casts that it was compiled with, so it does not run again after a change of the kernels.
+Compiled code contains the casts of the kernels that it was compiled with, so a change of the kernels invalidates it.
 
 Two changes cannot be undone, because compiled code may need them. The import registers the operators
-``torch.ops.polycast``, and the first compilation that enters a scope makes dynamo record the calls for scopes.
+``torch.ops.polycast``, and the first compilation that enters a scope changes how dynamo traces scopes.
 """
 
 import os
@@ -68,7 +68,7 @@ CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     "torch.optim.optimizer": cast_cache.follow_steps,
     "torch._dynamo": compiled_code.guard_scopes,
 }
-# This counts the changes of the kernels.
+# Cached facts about the kernels are valid until this count of their changes rises.
 changes = 0
 # The lock guards `_made`, the active changes, and `_late`, the packages whose import will install their devices.
 _lock = RLock()
@@ -100,7 +100,7 @@ def _handle() -> Handle:
 
 
 def on_import() -> None:
-    """Install kernels unless ``POLYCAST_INSTALL`` disables it, and use the policy that ``POLYCAST_POLICY`` names."""
+    """Install kernels unless ``POLYCAST_INSTALL`` is off, and use the policy that ``POLYCAST_POLICY`` names."""
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
     process.use_on_import()
@@ -118,15 +118,15 @@ def install(*device_types: str | torch.device, like: str | None = None) -> Handl
         device_types: Types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that ``torch_xla``
             runs on. For an out-of-tree backend, pass the name that it registered. The default is every device that
             PyTorch itself supports, and XLA once ``torch_xla`` is imported.
-        like: "cuda" overrides the autocast kernels of an out-of-tree backend that ``policy.yaml`` does not list. By
-            default such kernels are not replaced, and a warning is issued. An unlisted backend without autocast kernels
-            gets the rules of cuda even without ``like``.
+        like: Pass "cuda" to override the autocast kernels of an out-of-tree backend that ``policy.yaml`` does not list.
+            By default such kernels are not replaced, and a warning is issued. An unlisted backend without autocast
+            kernels gets the rules of cuda even without ``like``.
 
     Returns:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the kernels that were installed before.
 
     Raises:
-        ValueError, TypeError: If a device is unknown, has another type, or cannot have the rules of ``like``.
+        ValueError, TypeError: If a device is unknown, has the wrong type, or cannot have the rules of ``like``.
 
     Example:
         >>> import polycast
@@ -165,8 +165,8 @@ def install(*device_types: str | torch.device, like: str | None = None) -> Handl
 def uninstall(*device_types: str | torch.device) -> Handle:
     """Restore PyTorch's own autocast kernels of the given devices, or of all devices.
 
-    When no device remains, the other changes that can be undone are undone: see ``help(polycast.installation)``.
-    Code that was compiled with polycast's kernels does not run again.
+    When no device has polycast's kernels, the other reversible changes are undone: see ``help(polycast.installation)``.
+    Code that was compiled with polycast's kernels is compiled again at its next call.
 
     Args:
         device_types: Types as for :func:`install`, or devices as :func:`installed` returns them. A type
@@ -222,7 +222,7 @@ def changing() -> Iterator[None]:
     """Return a context manager for a change of the kernels. At its end we make or undo the other changes of PyTorch."""
     for name in CHANGES:
         if _is_importing(name):
-            import_module(name)  # this waits for the thread that imports the module
+            import_module(name)  # the call waits for the thread that imports the module
     was_guarded = compiled_code.is_guarding()
     try:
         with _lock:

@@ -60,8 +60,8 @@ def index(high: int, *shape: int, low: int = 0) -> Callable[[Make], Tensor]:
 
 
 _CONVOLUTION: tuple[object, ...] = ((1, 2, 5), (3, 2, 3), (3,), [1], [0], [1], False, [0], 1)
-# These are the positional arguments of ops for which `_DEFAULTS` do not fit, or would omit an optional tensor. A key
-# lists overloads: "name" is the default overload, and "name.overload" is another. Within the arguments a tuple is
+# These are the positional arguments of overloads for which `_DEFAULTS` are invalid or omit an optional tensor. A key
+# lists overloads: "name" is the default overload, and "name.overload" is another. Within the arguments, a tuple is
 # the shape of a floating-point tensor, and a function makes a tensor.
 SAMPLES: dict[str, tuple[object, ...]] = {
     # Pointwise ops and reductions
@@ -156,8 +156,8 @@ SAMPLES: dict[str, tuple[object, ...]] = {
 }
 SAMPLES = {key: sample for keys, sample in SAMPLES.items() for key in keys.split()}
 
-# Overloads that `SAMPLES` does not list get these: `_DEFAULTS` for required arguments, by type, and `_NAMED_DEFAULTS`
-# for any argument, by name. Other arguments have the defaults of the op's schema.
+# For overloads that `SAMPLES` does not list, `_DEFAULTS` has required arguments by type, and `_NAMED_DEFAULTS` has any
+# argument by name. Other arguments have the defaults of the op's schema.
 _MATRIX = (4, 4)
 _DEFAULTS: dict[str, object] = {
     "Tensor": _MATRIX,

@@ -39,16 +39,16 @@ def autocast(
     cache_enabled: bool | None = None,
     policy: PolicyLike = None,
 ) -> Region:
-    """Return a region in which the ops of one device run in the dtypes that the policy gives them.
+    """Return an autocast region, in which the policy sets the dtypes of the ops on one device.
 
     Args:
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. The default is the
             current accelerator of ``torch.accelerator``, otherwise XLA if it is in use, otherwise the CPU.
         dtype: The lower precision: a dtype that the policy lists for the device, or its name ("bf16"). The default is
-            the dtype of the region around this call, or of ``torch.set_autocast_dtype``. If the policy does not list
-            this dtype, the default is the first dtype that the policy lists.
+            the dtype of the region around this call, or of ``torch.set_autocast_dtype``. Without either, or if the
+            policy does not list this dtype, the default is the first dtype that the policy lists.
         enabled: Whether autocast is enabled in the region.
-        cache_enabled: Whether casts of weights are reused inside the region. The default is the setting around it.
+        cache_enabled: Whether casts of weights are reused inside the region. The default is the current setting.
         policy: Rules of the region, in any form that :class:`polycast.Policy` accepts. They override rules of outer
             regions and of the process, but not of modules. Forms other than a ``Policy`` are parsed at each call.
 
@@ -58,10 +58,10 @@ def autocast(
         with a policy. Autocast applies to one thread, so decorate a ``forward`` that several threads run.
 
     Raises:
-        ValueError: If the policy has no such device or, for an enabled region, no such dtype, if PyTorch has no such
-            dtype, or if :class:`polycast.Policy` raises it, which may be a ``PolicyError``.
-        TypeError: If ``device_type``, ``dtype`` or ``policy`` has another type.
-        RuntimeError: If an enabled region is for XLA and ``torch_xla`` is not imported, or if no device is given, no
+        ValueError: If the policy has no such device, or PyTorch no such dtype. If the policy does not list the dtype of
+            an enabled region. If :class:`polycast.Policy` raises it, which may be a ``PolicyError``.
+        TypeError: If ``device_type``, ``dtype`` or ``policy`` has the wrong type.
+        RuntimeError: If an enabled region is for XLA and ``torch_xla`` is not imported. If no device is given, no
             accelerator is found, and ``torch_xla`` is imported but not in use.
 
     An enabled region that cannot follow the policy issues a warning, once for each reason. The reasons are: kernels
@@ -90,7 +90,7 @@ def autocast(
         if policy is not None:
             digest = policy.digest if isinstance(policy, Policy) else _digest_of(policy)
             return CompiledRegion(device_type, dtype, enabled, cache_enabled, digest)  # type: ignore[return-value]
-        # `torch.compile` can trace a call of PyTorch's class, and a `Region` only if compiled code does not make it.
+        # `torch.compile` cannot trace a `Region` that compiled code makes, but it can trace PyTorch's class.
         return StockAutocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     region = Region(device_type, dtype, enabled, cache_enabled, policy)
     if region._enabled:
@@ -100,7 +100,7 @@ def autocast(
     return region
 
 
-# Compiled code has only the digests of policies that it made of a dict or a string, so the policies are stored here.
+# Compiled code stores only the digest of a policy that it makes from a dict or a string. This dict stores the policy.
 _made_in_compiled_code: dict[str, Policy] = {}
 
 

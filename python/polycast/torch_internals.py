@@ -3,8 +3,8 @@
 Most comments state the use of a name, and the effect of its absence. Every supported release (2.9 and later) has each
 name unless the comment lists releases. A function looks up each name whose module ``import torch`` does not import.
 
-Other files use private attributes of PyTorch's objects, such as ``_cdata`` of a tensor, ``_schema`` of an operator, and
-the members of ``torch.amp.GradScaler`` that our scaler overrides. The private names of ``torch_xla`` are in
+Other files use private attributes of PyTorch's objects, such as ``_cdata`` of tensors, ``_schema`` of operators, and
+members of ``torch.amp.GradScaler`` that our scaler overrides. The private names of ``torch_xla`` are in
 ``polycast.devices`` and ``polycast.xla``.
 """
 
@@ -32,18 +32,18 @@ __all__ = [
     "OpOverloadPacket",
     "OptState",  # PyTorch's GradScaler checks these stages of an optimizer between two updates.
     "TorchDispatchMode",  # A mode of compare intercepts the ops that draw random numbers.
-    "tree_leaves",  # This finds the tensors in nested arguments and results.
-    "tree_map_only",  # This casts the tensors in nested arguments.
+    "tree_leaves",  # This function finds the tensors in nested arguments and results.
+    "tree_map_only",  # This function casts the tensors in nested arguments.
 ]
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# This returns the names that are suggested for misspelled ops. Without it, only public names would be suggested.
+# This function returns names that we suggest for misspelled ops. Without it, we could suggest only public names.
 all_op_names = torch._C._dispatch_get_all_op_names
 
-# This returns the name of the process's out-of-tree backend, without which its device in `policy.yaml` is unknown.
+# This function returns the name of the process's out-of-tree backend, which identifies its device in `policy.yaml`.
 privateuse1_name = torch._C._get_privateuse1_backend_name
-# This returns the ops with a kernel on a dispatch key. Without it, we could override an out-of-tree backend's kernels.
+# This function returns the ops with a kernel on a dispatch key, so that we do not override a backend's own kernels.
 registrations_for = torch._C._dispatch_get_registrations_for_dispatch_key
 
 # Our Python kernels call PyTorch's below autograd, so that versions are incremented once and no derivative is recorded.
@@ -59,24 +59,24 @@ to_functional_tensor, from_functional_tensor = torch._to_functional_tensor, torc
 functional_replace, propagate_xla_data = torch._functionalize_replace, torch._C._propagate_xla_data
 functional_commit, functional_sync = torch._functionalize_commit_update, torch._functionalize_sync
 
-# These multi-tensor kernels step and check gradients on accelerators. Otherwise the step of `torch.optim` would run.
+# These multi-tensor kernels run steps and check gradients on accelerators. Without them, `torch.optim` would step.
 fused_adam_, fused_adamw_, fused_sgd_ = torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_
 foreach_add_, foreach_sub_, foreach_mul_ = torch._foreach_add_, torch._foreach_sub_, torch._foreach_mul_
 foreach_div, foreach_copy_, foreach_norm = torch._foreach_div, torch._foreach_copy_, torch._foreach_norm
 unscale_and_check_ = torch._amp_foreach_non_finite_check_and_unscale_
 update_amp_scale_ = torch._amp_update_scale_
-neg_view = torch._neg_view  # This undoes the negation of a gradient that is a negative view.
+neg_view = torch._neg_view  # This function undoes the negation of a gradient that is a negative view.
 
-# The program's modes would otherwise intercept the calls that watch repeats, and some modes change arguments.
+# Without this function, the program's modes would intercept calls that `watch` repeats. Some modes change arguments.
 without_dispatch_modes = _disable_current_modes
 
 # `torch.amp` calls the first two for regions under `torch.export`, and the third in the `update` of its scaler.
 enter_autocast, exit_autocast = _enter_autocast, _exit_autocast
 fresh_optimizer_state = _refresh_per_optimizer_state
-# These are the hooks of all optimizers. Ours frees casts after a step. Others can see the gradients within a step.
+# These are the hooks of all optimizers. Our hook frees casts after a step. Other hooks can see gradients in a step.
 global_pre_hooks, global_post_hooks = _optimizer._global_optimizer_pre_hooks, _optimizer._global_optimizer_post_hooks
 
-# This function runs a non-reentrant checkpoint. We replace the first name that exists, because since 2.15 the second
+# These functions run a non-reentrant checkpoint. We replace the first name that exists, because since 2.15 the second
 # function calls the first. Without the replacement, a rerun forward would lose the policies of its first run.
 CHECKPOINTS_WITHOUT_REENTRANT = (
     "_checkpoint_without_reentrant_generator_impl",  # PyTorch 2.15 added this function
@@ -85,7 +85,7 @@ CHECKPOINTS_WITHOUT_REENTRANT = (
 
 
 def function_modes() -> list[Any]:
-    """Return the active modes for torch functions. ``torch.export`` has one, to which regions report."""
+    """Return the active modes for torch functions. Regions report to the mode of ``torch.export``."""
     modes: list[Any] = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     return modes
 
@@ -102,19 +102,19 @@ def is_fake_mode_active() -> bool:
 
 
 def is_jit_tracing() -> bool:
-    """Return whether ``torch.jit.trace`` records this thread. Then modules with rules raise, so no rules are lost."""
+    """Return whether ``torch.jit.trace`` records this thread. Modules with rules then raise, so no rules are lost."""
     return torch._C._get_tracing_state() is not None
 
 
 def is_fx_tracing() -> bool:
-    """Return whether ``torch.fx`` traces symbolically. Then modules with rules raise, so no rules are lost."""
+    """Return whether ``torch.fx`` traces symbolically. Modules with rules then raise instead of losing their rules."""
     return bool(torch.fx._symbolic_trace.is_fx_symbolic_tracing())  # type: ignore[no-untyped-call]
 
 
 # Note [Which functions does torch.compile trace?]
 # Dynamo compiles every function that it can. It must not compile a function that only enters or only leaves a scope,
 # or trace into our fused steps. The public decorators, `torch.compiler.disable` and `assume_constant_result`, wrap the
-# function or import dynamo. The functions below set the marks of these decorators, and do neither.
+# function or import dynamo. The functions below set the marks of these decorators without a wrapper or an import.
 
 
 def uncompiled(function: F) -> F:
@@ -171,7 +171,7 @@ def output_graph_class() -> Any:
 
 
 def backward_without_autocast() -> AbstractContextManager[object]:
-    """Return a context manager in which AOTAutograd traces backward without autocast, if its option has the default."""
+    """Return a context manager in which AOTAutograd traces backward without autocast, if the user set no other mode."""
     from torch._functorch import config
 
     is_default = config.backward_pass_autocast == "same_as_forward"

@@ -34,9 +34,9 @@ DESCRIPTIONS = {
 }
 # One parameter has many elements, so that rounding changes the mean error only a little.
 _SHAPES = ((), (3, 5), (0, 2), (40, 250))
-# Of `_STEPS` steps, the steps from `_CLIPPED` on clip the gradients to the norm `_MAX_NORM`.
+# The steps from `_CLIPPED` on clip the gradients to the norm `_MAX_NORM`.
 _STEPS, _CLIPPED, _MAX_NORM = 24, 12, 30.0
-# In each skipped step, the gradient with this index has this value as its last element.
+# `_SKIPPED` maps each skipped step to the index of a gradient and the value of this gradient's last element.
 _SKIPPED = {1: (1, math.nan), 6: (-1, math.inf), 9: (0, -math.inf)}
 OPTIMIZERS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "Adam": {}, "AdamW": {}}
 Found = tuple[str, str]  # a check returns its outcome and its finding
@@ -71,7 +71,7 @@ class Verification:
         return [check for check in self.checks if check.outcome == FAILED]
 
     def __str__(self) -> str:
-        """Return the facts, for each part the counts and the checks that did not pass, and the verdict."""
+        """Return the facts, then the counts and the unpassed checks of each part, then the verdict."""
         paragraphs = [lines_of([*self.facts.items()])]
         for part in dict.fromkeys(check.part for check in self.checks):
             checks = [check for check in self.checks if check.part == part]
@@ -98,9 +98,9 @@ def verify(
 ) -> Verification:
     """Check polycast on a device, with real tensors, and return the results.
 
-    - rules: each op with a built-in rule for the device returns the values that it returns if its inputs are cast by
-      hand. Values are compared bit for bit. Ops whose bits differ from call to call, for example, are not checked.
-    - steps: SGD, Adam and AdamW take steps; some are skipped and some are clipped. A skipped step changes nothing.
+    - rules: each op with a built-in rule for the device returns the same bits as a call whose inputs are cast by hand.
+      Ops whose bits differ between equal calls, for example, are not checked.
+    - steps: SGD, Adam and AdamW run steps; some are skipped and some are clipped. A skipped step changes nothing.
       The mean absolute error of the parameters against float64 is at most 1.05 times the error of ``torch.optim``.
 
     During the checks, the process-wide policy does not apply, and polycast's kernels are installed, unless an unlisted
@@ -240,8 +240,8 @@ def _check_steps(device_type: str) -> Checks:
 
 def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
     exact, _ = _train(name, torch.optim, devices.HOST, dtype, torch.float64)
-    # If polycast runs the steps of `torch.optim` on the device, the reference does as well, because foreach steps and
-    # the for-loop of the CPU round differently.
+    # Foreach steps and the for-loop of the CPU round differently. So the reference runs on the device if polycast runs
+    # the steps of `torch.optim` on this device.
     place = devices.HOST if devices.facts_of(device_type).skips_by_itself else device_type
     stock, _ = _train(name, torch.optim, place, dtype, dtype)
     ours, changed = _train(name, syncfree, device_type, dtype, dtype)
@@ -257,7 +257,7 @@ def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: 
     """Train in ``dtype`` from values that were rounded to ``given``. Only polycast's optimizers use a scaler.
 
     Returns:
-        The parameters, and the number of tensors that were changed by skipped steps.
+        The parameters, and the number of tensors that skipped steps changed.
     """
     generator, changed = torch.Generator().manual_seed(0), 0
     params, *steps = (
@@ -289,7 +289,7 @@ def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: 
 
 
 def _values(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Return copies of all tensors that a step may write, the parameters and their state, on the CPU."""
+    """Return copies on the CPU of the tensors that a step may write: the parameters and their state."""
     state = [value for values in optimizer.state.values() for value in values.values() if isinstance(value, Tensor)]
     written = [param for group in optimizer.param_groups for param in group["params"]] + state
     return [tensor.detach().to(devices.HOST, copy=True) for tensor in written]

@@ -1,4 +1,4 @@
-"""The command ``polycast bisect``, which finds the rules that make a command bad."""
+"""The command ``polycast bisect``, which finds the rules that make a command fail."""
 
 import shlex
 import subprocess
@@ -62,7 +62,7 @@ def run(options: Namespace) -> int:
         *(options.good, options.bad, options.repeat),
         lambda line: print(line, file=sys.stderr, flush=True),
     ).run()
-    print(found)  # this precedes the save, which can fail
+    print(found)  # the output precedes the save, which can fail
     found.policy.save(options.output)
     output = str(options.output)
     print(f"The rules are in {output}: {ENVIRONMENT_POLICY}={shlex.quote(output)} {shlex.join(options.command)}")

@@ -19,7 +19,7 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
     Accelerate replaces ``step``, so gradients are unscaled in place before the step, as in stock PyTorch.
 
     Args:
-        accelerator: An accelerator that has not prepared a model or an optimizer, because ``prepare`` gives autocast to
+        accelerator: An accelerator that has not prepared a model or an optimizer, because ``prepare`` adds autocast to
             models and the scaler to optimizers.
         scaler_options: Options of :class:`polycast.GradScaler`, except for the device. They override the options of a
             ``GradScalerKwargs`` among the accelerator's ``kwargs_handlers``.

@@ -25,7 +25,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
     clipped. Lightning's own plugin cannot clip for optimizers that unscale in their step. ``on_before_optimizer_step``
     receives gradients that are unscaled and not clipped, as Lightning documents.
 
-    Lightning's schedulers advance even if a step is skipped. For a schedule that does not advance then, return a
+    Lightning's schedulers advance even if a step is skipped. For a schedule that pauses in skipped steps, return a
     :class:`polycast.SkipAwareLR` over ``self.trainer.precision_plugin.scaler`` from ``configure_optimizers``.
 
     Args:
@@ -50,10 +50,10 @@ class Precision(MixedPrecision):  # type: ignore[misc]
             raise TypeError(f"scaler_options: expected none for bf16-mixed, got {', '.join(scaler_options)}; omit them")
         scaler = GradScaler(device, **scaler_options) if precision == "16-mixed" else None
         super().__init__(precision, device, scaler)
-        self._has_loss = True  # whether Lightning steps after it has clipped
+        self._has_loss = True  # Lightning clips without a loss, but then does not step
 
     def optimizer_step(self, optimizer: Any, model: Any, closure: Callable[[], Any], **kwargs: Any) -> Any:
-        """Step as Lightning does. If ``training_step`` returns None, Lightning clips gradients but does not step."""
+        """Step as Lightning does, and record whether there is a loss. Lightning clips even if there is none."""
 
         def compute() -> Any:
             loss = closure()

@@ -11,7 +11,7 @@ from polycast.scaler.grad_scaler import GradScaler
 class NativeScaler(timm.utils.NativeScaler):  # type: ignore[misc]
     """A ``timm.utils.NativeScaler`` with our scaler. Import it instead of timm's.
 
-    Like timm's class, it scales, clips in each of timm's modes, steps and saves. Each loads the other's checkpoints.
+    Like timm's class, it scales, clips in each of timm's modes, steps and saves. Both load each other's checkpoints.
 
     Args:
         device: The device type, which timm's scripts pass. None uses the device of the first loss.

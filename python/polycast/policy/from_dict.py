@@ -1,4 +1,4 @@
-"""A reader of rules, which turns a dict, a file, a release, a category or a dtype into rows."""
+"""A reader of rules, which turns a dict, a file, a release, a category or a dtype into the rows of a policy."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -34,14 +34,14 @@ def rows_from(value: object) -> Rows:
     Raises:
         PolicyError: If a dict or a file has problems.
         ValueError: If a str is not a category, a dtype, a release or a file, or no rule casts to the given dtype.
-        TypeError: If the value has another type.
+        TypeError: If the value has the wrong type.
     """
     if value is None:
         return {}
     if isinstance(value, Mapping):
         return _Reader().read(value)
     if is_file(value):
-        from polycast.policy.files import load  # this imports PyYAML
+        from polycast.policy.files import load  # only files need PyYAML
 
         return _Reader(os.fspath(value)).read(load(value))
     if not isinstance(value, str | torch.dtype):
@@ -119,7 +119,7 @@ class _Reader:
         if not value:
             self.report(path, "expected a mapping from devices to categories, got an empty one", _WRITE)
         others = named.get(OTHERS)
-        # `others: unlisted` also applies to devices that are like a device with a key.
+        # `others: unlisted` cancels `like` for every device without a key.
         all_unlisted = others is not None and others.category == UNLISTED
         found = []
         for device in DEVICES_LIKE:
@@ -182,12 +182,12 @@ class _Reader:
 
 
 def _reasons(key: str, row: Sequence[Cell | None]) -> list[str]:
-    """Return why no overload of the key can have each cell, or ""."""
+    """Return, for each cell, the reason why no overload of the key can have its category, or ""."""
     return [""] * len(row) if key == EVERY else obstacles(key, [cell and cell.category for cell in row])
 
 
 def _fitting(key: str, row: Sequence[Cell | None]) -> Row:
-    """Return a row without the cells that no overload of the key can have. Such a device inherits its cell."""
+    """Return a row without the cells that no overload of the key can have. Such devices inherit from their ``like``."""
     cells: dict[str, Cell | None] = {}
     for device, cell, reason in zip(DEVICES_LIKE, row, _reasons(key, row), strict=True):
         cells[device] = cells.get(DEVICES_LIKE[device] or "") if reason else cell

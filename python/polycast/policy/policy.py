@@ -40,7 +40,7 @@ __all__ = ["Policy", "PolicyError", "Rule"]
 
 PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None"
 
-# This maps ids to all policies. Equal policies are separate, because one of them may be freed first.
+# `_made` maps ids to all policies. Equal policies are separate, because one of them may be freed first.
 _made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
 
 
@@ -81,7 +81,7 @@ class Policy(Mapping[str, Casts]):
     Raises:
         PolicyError: If the rules have problems. It is a ``ValueError`` that lists each problem with its remedy.
         ValueError: If a str is not a category, a dtype, a release or a file, or no rule casts to the given dtype.
-        TypeError: If the rules have another type.
+        TypeError: If the rules have the wrong type.
 
     Example:
         >>> import polycast
@@ -157,7 +157,7 @@ class Policy(Mapping[str, Casts]):
 
     @classmethod
     def of_kernels(cls, policy: KernelPolicy) -> "Policy":
-        """Return the policy for rows in the form in which kernels look them up."""
+        """Return the policy that has the rows of a ``KernelPolicy``."""
         return cls._with({key: tuple(cell and Cell(*cell) for cell in row) for key, row in policy.rows.items()})
 
     @property
@@ -224,7 +224,7 @@ class Policy(Mapping[str, Casts]):
 
         Raises:
             ValueError: If the op or the device is unknown, or the name runs ops of several categories.
-            TypeError: If the op or the device has another type.
+            TypeError: If the op or the device has the wrong type.
 
         Example:
             >>> import polycast

@@ -44,21 +44,21 @@ def category(op: Op, device: "str | torch.device | None" = None, *, torch: str |
     :meth:`polycast.Policy.category` returns the category in another policy.
 
     Args:
-        op: The name of an op, as in "conv2d", or of an overload, as in "pow.Tensor_Scalar"; a public name that runs the
-            op ("torch.nn.functional.conv2d", "F.conv2d", "Conv2d"), or PyTorch's function or class itself. Without an
+        op: The name of an op ("conv2d") or overload ("pow.Tensor_Scalar"), or a public name that runs the op
+            ("torch.nn.functional.conv2d", "F.conv2d", "Conv2d"), or PyTorch's function or class itself. Without an
             overload, the result is the category of the first overload that the policy lists.
         device: A device of the policy or a device type, as in "cuda", "xla" or "xla_gpu"; None for all devices.
         torch: A recorded PyTorch release, as in "2.11"; None for the built-in policy. For a device that was not
             recorded, the built-in rules apply.
 
     Returns:
-        One of :func:`categories`, or "unlisted" if the op has no rule on the device; without a device, a dict of the
+        One of :func:`categories`, or "unlisted" if the op has no rule on the device. Without a device, a dict of the
         categories by device. Autocast leaves an unlisted op alone; the ops that it runs follow their own rules.
 
     Raises:
         ValueError: If the op, the device or the release is unknown, or the name runs ops of several categories.
-        TypeError: If the op is neither a str nor a function or class of PyTorch, or the device or the release has
-            another type.
+        TypeError: If the op is neither a str nor a function or class of PyTorch. If the device or the release has the
+            wrong type.
 
     Example:
         >>> import polycast, torch
@@ -110,7 +110,7 @@ def ops(device: str | torch.device, category: str | None = None) -> tuple[str, .
 
     Raises:
         ValueError: If the device or the category is unknown.
-        TypeError: If the device or the category has another type.
+        TypeError: If the device or the category has the wrong type.
 
     Example:
         >>> import polycast
@@ -134,7 +134,7 @@ def notes(device: str | torch.device) -> dict[str, str]:
 
     Raises:
         ValueError: If the device is unknown.
-        TypeError: If the device has another type.
+        TypeError: If the device has the wrong type.
 
     Example:
         >>> import polycast
@@ -177,7 +177,7 @@ def resolved(policy: PolicyLike = None, *, device: str | torch.device) -> Rules:
 
     Raises:
         ValueError: If the device is unknown, or :class:`polycast.Policy` raises it.
-        TypeError: If the device has another type, or :class:`polycast.Policy` raises it.
+        TypeError: If the device has the wrong type, or :class:`polycast.Policy` raises it.
 
     Example:
         >>> import polycast

@@ -88,7 +88,7 @@ def rows_of(release: Release) -> Rows:
 
     Overloads that the installed PyTorch does not have are omitted. The category of ``policy.yaml`` applies if the
     release lacks the overload, has the category "stock", or has no record of the device. A device without a record has
-    a cell only if a related device by ``like`` has one, because the device would otherwise inherit that cell.
+    a cell only if a device related by ``like`` has one, which the device would otherwise inherit.
     """
     rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):

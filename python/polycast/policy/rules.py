@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def join_name(op: str, overload: str | None) -> str:
-    """Return the name of an overload. For the default overload, or for None, this is the name of the op."""
+    """Return the name of an overload. The default overload, or None, has the name of the op."""
     return op if overload in (None, DEFAULT) else f"{op}.{overload}"
 
 
@@ -30,7 +30,7 @@ def shown(name: str, overload: str | None = None) -> str:
 
 
 def qualified(op: str) -> str:
-    """Return the name of an op with its namespace. A name without a namespace is in ATen's."""
+    """Return the name of an op with its namespace. A name without a namespace is an ATen op."""
     return op if "::" in op else ATEN + op
 
 
@@ -55,9 +55,9 @@ class Cell(NamedTuple):
 
 # A row has cells in the order of `DEVICES`. If a cell is None, the next wider key or the next policy applies.
 Row: TypeAlias = tuple[Cell | None, ...]
-# A key is an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or `EVERY`. The narrowest applies.
+# A key is an overload ("aten::pow.Scalar"), an op ("aten::pow") or `EVERY`. The narrowest key applies.
 Rows: TypeAlias = dict[str, Row]
-Casts: TypeAlias = str | dict[str, str]  # an op has such a value in a dict of rules
+Casts: TypeAlias = str | dict[str, str]  # an op has a value of this type in a dict of rules
 
 
 def overlaid(under: Row | None, over: Row) -> Row:
@@ -76,7 +76,7 @@ def value_of(row: Row) -> Casts:
 
 
 class Rule(NamedTuple):
-    """The category that a policy gives one overload of an op on one device.
+    """The category that a policy sets for one overload of an op on one device.
 
     Fields:
         op: The op, without the namespace of ATen: "softmax", "mylib::attention".

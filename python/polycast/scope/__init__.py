@@ -1,1 +1,1 @@
-"""Where policies apply: in the process, in regions, in modules and in checkpoints."""
+"""The scopes of policies: the process, regions, modules and checkpoints."""

@@ -75,7 +75,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     an attribute ``forward`` of its own, so a shallow copy (``copy.copy``) runs the ``forward`` of the original.
 
     Args:
-        model: The model whose modules get rules.
+        model: The model whose modules receive rules.
         rules: The rules by module, a file with them, or the rules of the model itself.
 
     Returns:
@@ -83,10 +83,10 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         mapping is a handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules.
 
     Raises:
-        PolicyError: If a key matches no module, if rules would have no effect in a module, if :class:`polycast.Policy`
-            raises for a value, or if the file has problems. It is a ``ValueError`` that lists every problem. In this
-            case nothing is assigned.
-        TypeError: If the model is not a module, or the rules have another type.
+        PolicyError: If a key matches no module, or rules would have no effect in a module. If :class:`polycast.Policy`
+            raises for a value, or the file has problems. The error is a ``ValueError`` that lists every problem, and
+            nothing is assigned.
+        TypeError: If the model is not a module, or the rules have the wrong type.
 
     Example:
         >>> import torch, polycast
@@ -104,7 +104,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     modules = dict(model.named_modules(remove_duplicate=False))
     file = ""
     if is_file(rules):
-        from polycast.policy.files import load  # this imports PyYAML
+        from polycast.policy.files import load  # only files need PyYAML
 
         file = os.fspath(rules)
         rules = load(file)
@@ -171,7 +171,7 @@ def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern:
 def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy | None], file: str) -> list[Problem]:
     """Return a problem for each module with rules whose ``forward`` does not run in Python.
 
-    A module whose weights another module reads may have rules if both have the same.
+    A module whose weights another module reads may have rules if both modules have the same rules.
     """
     problems = []
     for name in (name for name, module in modules.items() if chosen.get(module) is not None):

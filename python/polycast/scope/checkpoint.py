@@ -1,8 +1,8 @@
 """Patches of activation checkpointing that rerun a function under the policies of its first run.
 
-PyTorch restores only the autocast state of devices. Its public functions look up both kinds of checkpoints in their
-module at each call, so we replace them there. The private ``torch.distributed._composable`` imports a function
-by name, so it follows policies only if it is imported after polycast.
+PyTorch restores only the autocast state of devices. Its public functions look up the implementations of checkpoints in
+their module at each call, so we replace these attributes. The private ``torch.distributed._composable`` imports an
+implementation by name, so it follows policies only if it is imported after polycast.
 """
 
 from collections.abc import Callable
@@ -36,5 +36,5 @@ def keep_policies(module: ModuleType, undo: Undo) -> None:
 
 
 def _bound(function: Callable[..., object]) -> Callable[..., object]:
-    """Return a function that calls the given one in the scope that this thread is in now."""
+    """Return a function that calls the given function in the present scope of this thread."""
     return partial(scopes.run_in, scopes.held(), function)

@@ -2,16 +2,16 @@
 
 Note [How does compiled code follow policies?]
 Compiled code contains the casts of the scope that it was compiled in, so it must not run in another scope. Each scope
-has an id, which identifies all rules that apply: see ``csrc/autocast/policy_scope.h``. A change of the kernels gives
-every scope a new id. Dynamo adds its last guards to a frame in ``CheckFunctionManager.compile_check_fn``, in the thread
-that compiles. Our replacement of this private method adds a guard on the id of the scope.
+has an id, which identifies all rules that apply: see ``csrc/autocast/policy_scope.h``. After a change of the
+kernels, every scope has a new id. In the thread that compiles, dynamo adds its last guards to a frame in
+``CheckFunctionManager.compile_check_fn``. Our replacement of this private method adds a guard on the id of the scope.
 
 After dynamo has compiled a frame, it checks the new guards, and raises an error if one fails. Therefore the policy of
 the process and the ids change only under the lock that dynamo holds while it compiles.
 
 Note [Why does backward compile without autocast under a policy?]
 AOTAutograd traces backward when it compiles forward, and casts the ops of backward by the region around the call. The
-backward of a linear in float32 would therefore run mm in the dtype of the region. In eager code backward runs outside
+backward of a float32 ``linear`` would therefore run ``mm`` in the region's dtype. In eager code backward runs outside
 of regions. We replace a private method, ``OutputGraph.call_user_compiler``, to set an option of AOTAutograd for graphs
 that are compiled under a policy. Other graphs compile as in stock PyTorch.
 """
@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 
 def allow_scopes() -> None:
-    """Make dynamo record the calls that enter and leave scopes. Call this before dynamo traces one of the calls."""
+    """Make dynamo record the calls that enter and leave scopes. Call this function before dynamo traces such a call."""
     for call in (enter_region, enter_scope, leave_scope):
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
@@ -84,7 +84,7 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
             ):
                 compiled = stock_compile(self, graph, *args)
         finally:
-            leave_to_depth(depth)  # the compiler runs the graph, and an error leaves the scopes that the graph entered
+            leave_to_depth(depth)  # if the compiler runs the graph and fails, the graph does not leave its scopes
         return _leaving(compiled) if enters_policy else compiled
 
     replace(manager, "compile_check_fn", compile_check_fn, undo)
@@ -105,7 +105,7 @@ def _enters_policy(graph: torch.fx.GraphModule) -> bool:
 
 
 def _leaving(compiled: Callable[..., R]) -> Callable[..., R]:
-    """Return compiled code that leaves the scopes that it has entered if it raises.
+    """Return compiled code that leaves its scopes if it raises.
 
     The backend "eager", for example, runs the graph, in which the entry and the exit are calls without a ``finally``.
     """

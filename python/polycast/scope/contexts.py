@@ -34,8 +34,8 @@ class Region(StockAutocast):
     Several threads can be in one region at the same time, and a thread can enter a region that it is already in.
     ``torch.autocast`` stores the previous state in itself, so it can be entered only once at a time.
 
-    A region with a policy has these limits. If it was made outside of compiled code, the graph breaks at its ``with``
-    statement in compiled code. A region that compiled code makes is not a ``torch.autocast``. ``torch.export`` raises,
+    A region with a policy has these limits. In compiled code, the graph breaks at the ``with`` statement of a region
+    that was made outside. A region that compiled code makes is not a ``torch.autocast``. ``torch.export`` raises,
     because it records regions but no casts. ``torch.jit.script`` does not accept a policy.
     """
 
@@ -104,7 +104,7 @@ class Region(StockAutocast):
                 return
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return a function that runs the given one in this region."""
+        """Return a function that runs the given function in this region."""
         if self.policy is None:
             return super().__call__(function)  # type: ignore[no-untyped-call, no-any-return]
         settings = (*self._settings, self.policy.digest)
@@ -121,7 +121,7 @@ class Region(StockAutocast):
 
 
 class CompiledRegion:
-    """A region with a policy that compiled code makes. ``torch.compile`` can trace it."""
+    """A region with a policy, in a form that ``torch.compile`` can trace."""
 
     def __init__(
         self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str

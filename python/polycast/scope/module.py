@@ -1,10 +1,10 @@
 """Modules with rules, which apply while ``forward`` runs.
 
 Note [Why does a module with rules have a forward of its own?]
-Hooks of the module would miss direct calls of ``forward``, and PyTorch runs no hook after a KeyboardInterrupt, so the
-rules would remain active. A subclass for the module would change its type. Therefore the module itself gets
-attributes: the policy, and a ``forward`` that enters the policy and calls the original ``forward``. They are in the
-module's ``__dict__``, so copies and pickles contain them. In a deep copy they are bound to the copy. Other attributes
+Hooks of the module would miss direct calls of ``forward``. PyTorch runs no hook after a KeyboardInterrupt, so the rules
+would remain active. A subclass for the module would change its type. Therefore we add attributes to the module itself:
+the policy, and a ``forward`` that enters the policy and calls the original ``forward``. Copies and pickles contain the
+attributes, because they are in the module's ``__dict__``. In a deep copy they are bound to the copy. Other attributes
 bind ``forward`` to replicas of ``nn.DataParallel``, and make ``torch.jit.script`` raise. A pre-hook that does nothing
 prevents ``nn.TransformerEncoderLayer`` from running its fused operator, which calls no module of the layer.
 """
@@ -28,7 +28,7 @@ from polycast.torch_internals import inlined, is_fx_tracing, is_jit_tracing, tre
 _RULES = "_polycast_rules"
 _REPLICATE = "_replicate_for_data_parallel"
 _SCRIPT = "__prepare_scriptable__"
-# PyTorch's keys of hooks are numbers. In an unpickled module another hook may have the number, so our key is a name.
+# PyTorch's keys of hooks are numbers. In an unpickled module another hook may have our number, so our key is a name.
 _HOOK = "polycast"
 
 

@@ -31,7 +31,7 @@ def select(key: object, modules: Modules) -> tuple[list[str], bool]:
     """Return the names of the modules that a key matches, and whether it can match many modules.
 
     Raises:
-        ValueError: If the key has another type or matches no module.
+        ValueError: If the key has the wrong type or matches no module.
     """
     many = isinstance(key, type)
     if isinstance(key, nn.Module):

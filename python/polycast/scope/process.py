@@ -1,4 +1,4 @@
-"""The policy of the process."""
+"""The process-wide policy."""
 
 import os
 import reprlib
@@ -49,8 +49,8 @@ def use(policy: PolicyLike) -> Used:
         A handle: its ``remove()``, or the end of its ``with`` block, restores the previous policy.
 
     Raises:
-        TypeError: If the argument has another type.
-        ValueError: If :class:`polycast.Policy` raises it, which may be a ``PolicyError``, or if the policy has a rule
+        TypeError: If the argument has the wrong type.
+        ValueError: If :class:`polycast.Policy` raises it, which may be a ``PolicyError``. If the policy has a rule
             for an operator whose library has registered an autocast kernel.
 
     Example:

@@ -70,7 +70,7 @@ def keep_scope_of(scope: PolicyScope | None) -> int:
 
 @constant
 def keep_scope_in(layer: int, digest: str) -> int:
-    """Return the id of the scope that this thread has after it enters a policy."""
+    """Return the id of the scope that results if this thread enters a policy."""
     allow_scopes()
     _leave_after_tracing()
     with policy_guard(layer, Policy.of_digest(digest).kernels):

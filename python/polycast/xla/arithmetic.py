@@ -45,7 +45,7 @@ def carried(new: Op, kept: Op) -> Op:
     """Return the value that the parameter's update reads: ``kept``, unless its dtype rounds ``new``.
 
     If the update read ``new``, XLA would compute ``new`` twice from all its inputs. In a skipped step ``kept`` is the
-    old value, which does not matter, because the step discards the update as well.
+    old value, but the step discards the update as well.
     """
     return kept if kept.shape().dtype == new.shape().dtype else new
 

@@ -48,7 +48,7 @@ def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequen
 
 def _write_back(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Write the values to the targets, and increment the targets' versions."""
-    # The versions come first, so that they are right even if an interrupt stops the writes.
+    # Versions are incremented first, so that they are right even if an interrupt stops the writes.
     increment_version(target for target in targets if is_functional_tensor(target))
     for target, value in zip(targets, values, strict=True):
         if is_functional_tensor(target):
@@ -62,10 +62,10 @@ def _write_back(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
 
 
 def own_memory(tensors: Sequence[Tensor]) -> None:
-    """Give memory of their own to expanded tensors that are wrapped for functionalization.
+    """Move expanded tensors to separate memory if functionalization wraps them.
 
     Autograd can create expanded gradients, but the strides of a wrapped gradient do not show the expansion. Writes to
-    its elements would add up.
+    elements that share memory would add up.
     """
     for tensor in tensors:
         if not is_functional_tensor(tensor) or is_functional_base(tensor):
@@ -90,8 +90,8 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
     import torch_xla
     from torch_xla.core import xla_builder
 
-    # `torch_xla` numbers a node's inputs from the last to the first, and XLA gives each result the first free buffer of
-    # its size. So each result gets the buffer of its old value, without copies, only if the inputs are reversed.
+    # `torch_xla` numbers a node's inputs from the last to the first, and XLA writes each result to the first free
+    # buffer of its size. So a result gets the buffer of its old value, without a copy, only if the inputs are reversed.
     inputs = inputs[::-1]
     key = (kind, *map(_KIND_OF_INPUT, inputs))
     if key not in _computations:

@@ -18,8 +18,8 @@ Tensors: TypeAlias = list[Tensor]
 def register(library: Library) -> None:
     """Register the operators' kernels for XLA in a library. The kernels import ``torch_xla`` when they are called.
 
-    Functionalization wraps all XLA tensors, and raises for an operator that writes and is not an ATen operator.
-    Therefore operators that write are registered above functionalization, on the autograd key. There they raise for
+    Functionalization wraps all XLA tensors, and raises for operators outside of ATen that write to their arguments.
+    Therefore such operators are registered above functionalization, on the autograd key. There they raise for
     fake tensors, which have this key as well.
     """
     for pure in (find_non_finite, norm):
@@ -57,7 +57,7 @@ def _step(
         return
     device = tensors[0][0].device
     scalars = {name: on_device(device, tensor) for name, tensor in optional.items() if tensor is not None}
-    is_input = lr.device.type == "xla"  # then `lr` is a separate input, and its element in the vector is not used
+    is_input = lr.device.type == "xla"  # an input `lr` replaces its element in the vector
     scalars.update({"lr": lr} if is_input else {})
     vector = upload((0.0 if is_input else float(lr.item()), *numbers), device, id(tensors[0][0]))
     params, grads, *states = tensors
@@ -84,9 +84,9 @@ def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def norm(tensors: Tensors, norm_type: float, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all tensors as one vector divided by ``grad_scale``, and the results of ``find_non_finite``.
+    """Return the norm of all elements divided by ``grad_scale``, and the results of ``find_non_finite``.
 
-    The norm is in float64 if any tensor is, otherwise in float32. It overflows only if its value exceeds this dtype.
+    The norm is in float64 if any tensor is, otherwise in float32. Only a norm beyond the range of this dtype overflows.
     """
     check_arguments("norm", [tensors], [grad_scale])
     check_norm_type(norm_type)
