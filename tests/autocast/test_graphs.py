@@ -124,7 +124,7 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor, device: str) -> torch.Tens
 
 
 def nodes(module: GraphModule) -> Graph:
-    """Return each node of a graph as text: its name, target, arguments, and the dtypes, sizes and strides of its results."""
+    """Return each node of a graph as text: its name, target and arguments, and the layout of each result."""
     layouts = [
         [(tensor.dtype, tuple(tensor.shape), tensor.stride()) for tensor in flatten(node.meta.get("val"))]
         for node in module.graph.nodes

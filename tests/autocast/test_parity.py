@@ -116,7 +116,7 @@ def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]:
-    """Return a call's values and joint gradients. If the joint backward raises, return each input's gradient instead."""
+    """Return a call's values and joint gradients. If the joint backward raises, compute each gradient separately."""
     inputs = range(len(tensors(sample)))
     values, together = outcome(lambda: call(sample)), gradients(call, sample, inputs)
     if not isinstance(together, str):

@@ -60,7 +60,7 @@ def first_reached(call: Callable[[], object]) -> str:
 
 
 @pytest.mark.skipif(not probe.HAS_XLA, reason="composites run other ops in other releases; the reference has torch_xla")
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # Recurrent GPU cells issue this warning.
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell warns so.
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):
@@ -99,7 +99,7 @@ def test_documented_aliases_of_public_names_are_listed() -> None:
         for name, value in vars(place).items():
             document = getattr(value, "__doc__", None)
             target = alias.search(document) if isinstance(document, str) else None
-            if target and target[1] in public and not name.endswith("_"):  # In-place ops, which end in "_", have no rules.
+            if target and target[1] in public and not name.endswith("_"):  # In-place ops end in "_" and are unlisted.
                 found.add(f"{'torch.Tensor' if place is torch.Tensor else place.__name__}.{name}")
     assert "torch.arccos" in found
     assert found <= public

@@ -129,7 +129,7 @@ def test_a_policy_file_in_a_page_has_no_problems(tmp_path: Path) -> None:
 
 
 def test_the_ops_with_different_rules_match_the_table() -> None:
-    """The table has each op whose rule differs from PyTorch's, and for 2.9, the only record with XLA, no other op."""
+    """The table lists each op whose rule differs from PyTorch's. Only for PyTorch 2.9, it must list no other op."""
     release = torch.__version__.rpartition(".")[0]
     text = page("docs/importing.md").partition("## Ops whose results differ")[2]
     names = {name for cell in re.findall(r"(?m)^\| (`.*?) \|", text) for name in re.findall("`(.*?)`", cell)}
