@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that uses ``real_device``, ``kernels`` or ``operators`` once for each chosen device type.
 
-    On the CPU, ``kernels`` and ``operators`` have several paths. ``real_case`` is each of the device's ``CASES``.
+    On the CPU, ``kernels`` and ``operators`` have several paths. ``real_case`` is one of the device's ``CASES``.
     """
     if "real_case" in metafunc.fixturenames:
         pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]

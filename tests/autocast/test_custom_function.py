@@ -84,7 +84,7 @@ Style = Callable[..., Function]
 def test_backward_runs_under_the_state_of_forward(
     style: Style, device: str, enabled: bool, cast_inputs: torch.dtype | None, output: torch.dtype, backward: Any
 ) -> None:
-    """Backward runs under the autocast state of its forward, in any other region (specification 7.2)."""
+    """Backward runs under the autocast state of its forward, not of the region around it (specification 7.2)."""
     a, b = (torch.full((2, 2), value, device=device, requires_grad=True) for value in (2.0, 3.0))
     with polycast.autocast(device, enabled=enabled):
         result = style(cast_inputs).apply(a, b)
@@ -199,7 +199,7 @@ def test_compiled_functions_match_eager_ones(style: Style, cast_inputs: torch.dt
 def test_custom_functions_with_a_device_type_give_the_results_of_torch_amp(
     device_type: str, cast_inputs: torch.dtype | None
 ) -> None:
-    """A custom function can name another device type than the active region does."""
+    """The device type of a custom function can differ from the active region's, with the results of ``torch.amp``."""
 
     def outcome(library: Any) -> list[Any]:
         pair: list[Any] = [torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0)]

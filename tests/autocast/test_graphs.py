@@ -41,7 +41,7 @@ pytestmark = [
 
 
 class Traced(NamedTuple):
-    """A rule, the region's dtype, the dtypes that the inputs have alternately, and the options of the trace."""
+    """A rule, the region's dtype, the dtypes between which the inputs alternate, and the options of the trace."""
 
     case: Case
     lower: torch.dtype

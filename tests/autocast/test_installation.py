@@ -62,7 +62,7 @@ def test_uninstalling_keeps_a_later_replacement_by_another_library() -> None:
 @pytest.mark.parametrize("inside", [True, False], ids=["region inside", "region outside"])
 @stock_kernels()
 def test_compiled_code_follows_the_installed_kernels(inside: bool) -> None:
-    """Compiled code casts only while kernels are installed. A fallthrough replaces PyTorch's own kernel of ``mm``."""
+    """Compiled code casts only while kernels are installed. A fallthrough prevents PyTorch's own cast of ``mm``."""
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def multiply(x: torch.Tensor) -> torch.Tensor:

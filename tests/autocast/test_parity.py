@@ -54,7 +54,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.* does not have a deterministic implementation:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning"),
 ]
-Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # A region's dtype, and the alternating dtypes of the inputs.
+Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # A region's dtype, and the dtypes between which inputs alternate.
 
 
 def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_case: Case) -> None:
@@ -127,7 +127,7 @@ def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]
 def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterable[int]) -> Result:
     """Return the gradients of the inputs with the indices ``only``, on the CPU, or the first line of the error.
 
-    An input has a gradient if it is floating-point and an output depends on it. Uneven weights prevent cancellation.
+    Only a floating-point input on which an output depends has one. Uneven output weights prevent zero gradients.
     """
     inputs = [tensor.detach() for tensor in tensors(sample)]
     leaves = [inputs[index].requires_grad_() for index in only if inputs[index].is_floating_point()]

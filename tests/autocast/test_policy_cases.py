@@ -29,7 +29,7 @@ from tests.support.probe import is_reachable, kernels_of, probes, reach, region,
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16
-# The inputs of a call have the dtypes of a list alternately.
+# The inputs of a call alternate between the dtypes of a list.
 FEW = [[F32], [HALF, BF16], [BF16, F32], [HALF, F32]]
 MORE = [[HALF], [BF16], [F64], [F64, BF16, F32], [INT], [INT, F32], [torch.complex64]]
 
@@ -50,7 +50,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
     scope="module",
 )
 def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
-    """A rule casts the inputs of its op by its category (specification 1.2, 2.1, 2.2, 2.3, 2.4, 2.5 and 2.8)."""
+    """Each category casts the inputs of an op as specified (specification 1.2, 2.1, 2.2, 2.3, 2.4, 2.5 and 2.8)."""
     dump = torch._C._dispatch_dump(f"aten::{case.name}")
     if case.category == "stock":
         assert f"on {device}, from policy.yaml" not in dump

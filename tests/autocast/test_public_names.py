@@ -60,7 +60,7 @@ def first_reached(call: Callable[[], object]) -> str:
 
 
 @pytest.mark.skipif(not probe.HAS_XLA, reason="composites run other ops in other releases; the reference has torch_xla")
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell warns so.
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell causes this.
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):

@@ -25,7 +25,7 @@ def values(device: str = "cpu") -> Tensor:
 
 
 def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[[], Any]) -> None:
-    """Assert that uses of a weight before and after a write have its current value, and that they share a cast."""
+    """Assert that uses of a weight before and after a write have its current value, and reuse casts if possible."""
     weight, one = nn.Parameter(values(device)), torch.eye(4, device=device)
     opened = polycast.autocast(device, BF16)
 

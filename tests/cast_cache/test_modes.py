@@ -70,7 +70,7 @@ def gradients(regions: Regions, around: Around, *, modes: bool) -> list[Tensor]:
 def test_modes_do_not_change_random_programs(regions: Regions, around: Around) -> None:
     observed = gradients(regions, around, modes=True)
     expected = [gradients(regions, nullcontext, modes=False)]
-    if all(grad for uses in regions for *_, grad in uses):  # Otherwise stock autocast may lose gradients.
+    if all(grad for uses in regions for *_, grad in uses):  # Stock autocast may lose gradients around other uses.
         with stock():
             expected.append(gradients(regions, around, modes=True))
     for others in expected:

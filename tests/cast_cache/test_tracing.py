@@ -63,7 +63,7 @@ def frozen(module: nn.Module) -> Tensor:
         return result
 
 
-# Each first function transforms or compiles a module with a region. The second one returns the expected values.
+# The first function of a pair transforms or compiles a module. The second function returns the expected values.
 RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]] = {
     "vmap": (lambda module: vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X), eager),
     "grad": (differentiated, lambda module: gradient(module, "3.weight")),

@@ -99,7 +99,7 @@ def read(folder: Path, text: str | bytes) -> Policy:
 
 
 def problems(folder: Path, text: str | bytes) -> str:
-    """Return the problems of a policy, one in each line, or "" for a valid policy."""
+    """Return the problems of a policy, one on each line, or "" for a valid policy."""
     try:
         read(folder, text)
     except PolicyError as error:

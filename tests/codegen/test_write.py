@@ -1,4 +1,4 @@
-"""The writing of generated files, which leaves current files and files of other origin as they are."""
+"""The writing of generated files, which changes neither current files nor files that codegen did not generate."""
 
 import os
 from pathlib import Path

@@ -18,7 +18,7 @@ Spoil = Callable[[Tensor], object]
 
 
 class Op(NamedTuple):
-    """An op that ran."""
+    """An op that a call of the program ran."""
 
     call: int
     """The number of the program's call that runs the op."""

@@ -128,7 +128,7 @@ def test_every_op_can_be_a_culprit() -> None:
 
 
 def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
-    """The text of a result lists the culprits in a table, the fix, the number of runs, and the certainty."""
+    """The text of a result lists the culprits, the fix, the number of runs, and the probability of a wrong result."""
     lines: list[str] = []
     found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
     assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)

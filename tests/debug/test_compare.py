@@ -157,6 +157,7 @@ def test_a_gradient_that_is_zero_up_to_rounding_is_not_an_error_of_the_program()
 
 
 def test_reads_through_another_view_get_its_errors(real_device: str) -> None:
+    """An op that reads a view has the errors of an earlier write through another view of the same tensor."""
     if real_device == "xla":
         pytest.skip("on XLA, a view below a dispatch mode does not share its base's memory")
     x = torch.rand(4, 8, device=real_device)
@@ -165,7 +166,7 @@ def test_reads_through_another_view_get_its_errors(real_device: str) -> None:
         with polycast.autocast(real_device, torch.bfloat16):
             whole = torch.zeros(4, 16, device=real_device)
             whole[:, :8] = x @ x.T @ x
-            whole[:, 8:] = 0.0  # This exact write must not hide the error of the first.
+            whole[:, 8:] = 0.0  # This exact write must not hide the error of the other.
             whole[:, :4].exp()
 
     (row,) = [row for row in polycast.debug.compare(run) if row.site.op == "exp"]

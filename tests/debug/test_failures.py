@@ -87,6 +87,7 @@ FAILURES = failures()
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_watch_names_the_op_that_overflows_or_rounds_and_a_rule_that_prevents_this(name: str) -> None:
+    """``watch`` names the op that overflows or rounds, and a rule under which the results are finite."""
     program, x, dtype, gain, printed = FAILURES[name]
     model = nn.Linear(x.shape[-1], x.shape[-1], bias=False)
     model.weight.data = gain * torch.eye(x.shape[-1])

@@ -285,7 +285,7 @@ def test_a_child_process_that_imports_polycast_follows_the_rules() -> None:
 def test_a_program_that_fails_at_random_rarely_yields_a_wrong_culprit(
     of_good: float, of_bad: float, culprits: tuple[set[tuple[str, str]], ...], count: int
 ) -> None:
-    """At most 1.6 % of searches name a wrong culprit if runs fail or pass by chance (``of_good``, ``of_bad``)."""
+    """With wrong results at the rates ``of_good`` and ``of_bad``, at most 1.6 % of searches name a wrong culprit."""
     answers, right = Counter[str](), sorted(one for culprit in culprits for one in culprit)
     for seed in range(count):
         draw = random.Random(seed)

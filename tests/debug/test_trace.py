@@ -147,7 +147,7 @@ def test_a_rule_has_the_source_where_it_was_set(real_device: str) -> None:
 
 
 def test_each_of_many_modules_has_its_own_rule_and_source() -> None:
-    """A trace lists the rule of each of 500 modules, and the source of the rule."""
+    """A trace lists the rule that applies in each of 500 modules, and the source of the rule."""
     kinds = ("bfloat16", "float16", "fp32", "lower_precision_fp")
     model = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(500)))
     for number, layer in enumerate(model):
@@ -272,7 +272,7 @@ def test_without_a_model_calls_have_the_names_of_classes() -> None:
     with trace() as traced, polycast.autocast("cpu"):
         for model in (*models, nn.parallel.DataParallel(models[0])):
             model(torch.ones(2, 2))
-        for _ in range(3):  # The next module uses the name of a module that is freed.
+        for _ in range(3):  # A new module has the name of the module that was freed before it.
             nn.Linear(2, 2)(torch.ones(2, 2))
     names = [*(f"Sequential{number}.0" for number in ("", "#2", "#3")), "Linear"]
     assert [*dict.fromkeys(call.module for call in traced.calls if call.op == "linear")] == names

@@ -1,4 +1,4 @@
-"""The commands, paths and snippets of the documentation. The arguments of slow commands are checked without a run."""
+"""The commands, paths and snippets of the documentation. Only the arguments of slow commands are checked."""
 
 import contextlib
 import fnmatch
@@ -129,7 +129,7 @@ def test_a_policy_file_in_a_page_has_no_problems(tmp_path: Path) -> None:
 
 
 def test_the_ops_with_different_rules_match_the_table() -> None:
-    """The table lists each op whose rule differs from PyTorch's. Only for PyTorch 2.9, it must list no other op."""
+    """``docs/importing.md`` lists each op whose rule differs from PyTorch's, and for PyTorch 2.9 no other op."""
     release = torch.__version__.rpartition(".")[0]
     text = page("docs/importing.md").partition("## Ops whose results differ")[2]
     names = {name for cell in re.findall(r"(?m)^\| (`.*?) \|", text) for name in re.findall("`(.*?)`", cell)}

@@ -1,4 +1,4 @@
-"""A script that creates an environment with the packages of a Python, for ``make test TORCH=installed``.
+"""A script that creates an environment with the packages of a Python installation, for ``make test TORCH=installed``.
 
     PYTHON tests/environments/installed.py FOLDER
 

@@ -37,7 +37,7 @@ COMPILED = ("csrc/", "codegen/templates/autocast/")
 
 
 class Outcome(NamedTuple):
-    """The outcome of a fault."""
+    """The outcome of the tests of a fault."""
 
     result: str  # "caught", "crash", "survived", "timeout" or "not run".
     by: str  # The test that failed, or another cause of the result.

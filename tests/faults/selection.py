@@ -1,7 +1,7 @@
 """The selection of the tests for a fault: the tests that execute its line, with tests of its area first.
 
 ``record`` runs the suite once with coverage.py, and writes the lines and the duration of each test. A line that runs at
-import, in another process or in C++ has no recorded test. For a fault in such a line, all tests of the area run.
+import, in another process or in C++ has no recorded test. For a fault in such a line, all tests of its area run.
 """
 
 import os
