@@ -199,7 +199,7 @@ def test_compiled_functions_match_eager_ones(style: Style, cast_inputs: torch.dt
 def test_custom_functions_with_a_device_type_give_the_results_of_torch_amp(
     device_type: str, cast_inputs: torch.dtype | None
 ) -> None:
-    """The device type of a custom function can differ from the active region's, with the results of ``torch.amp``."""
+    """Custom functions give the results of ``torch.amp``, even for another device type than the active region's."""
 
     def outcome(library: Any) -> list[Any]:
         pair: list[Any] = [torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0)]

@@ -127,7 +127,7 @@ def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]
 def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterable[int]) -> Result:
     """Return the gradients of the inputs with the indices ``only``, on the CPU, or the first line of the error.
 
-    Only a floating-point input on which an output depends has one. Uneven output weights prevent zero gradients.
+    Only floating-point inputs that affect an output have a gradient. Uneven output weights prevent zero gradients.
     """
     inputs = [tensor.detach() for tensor in tensors(sample)]
     leaves = [inputs[index].requires_grad_() for index in only if inputs[index].is_floating_point()]

@@ -36,7 +36,7 @@ def _no_warning_issued() -> None:
     ("device", "kind"),
     [
         (torch.device("cpu"), "cpu"),
-        ("xpu", "xpu"),  # PyTorch's default for xpu is float16.
+        ("xpu", "xpu"),  # The default for xpu is bfloat16, unlike in PyTorch.
         (torch.device("xpu:1"), "xpu"),
         (None, "xpu"),
         pytest.param(torch.device("xla:0"), "xla", marks=NEEDS_XLA),
@@ -94,7 +94,7 @@ def test_the_repr_of_a_region_shows_its_settings() -> None:
     policy = polycast.Policy({"matmul": "fp32"})
     opened = polycast.autocast("cpu", HALF, False, False, policy=policy)
     assert (opened.device, opened.policy) == ("cpu", policy)
-    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # PyTorch defines these.
+    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)
     assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
     settings = "dtype=torch.float16, enabled=False, cache_enabled=False"
     assert repr(polycast.autocast("cpu", HALF, False, False)) == f"polycast.autocast('cpu', {settings})"

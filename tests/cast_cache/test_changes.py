@@ -73,7 +73,7 @@ def is_seen(write: str, kept: bool, one_region: bool) -> bool:
     ("way", "write"), [(way, write) for way in WAYS for write in ALL if is_seen(write, *WAYS[way][:2])]
 )
 def test_a_changed_weight_is_cast_again(real_device: str, write: str, way: str) -> None:
-    """After each kind of write, autocast uses the new value of the weight (specification 4.4 and 4.5)."""
+    """After each write that the cache notices, autocast uses the weight's new value (specification 4.4 and 4.5)."""
     if real_device == "xla" and write in NOT_ON_XLA:
         pytest.skip("XLA lacks this operation")
     check(real_device, write, *WAYS[way])

@@ -60,7 +60,7 @@ POLICY = f"""{HEAD}\
   tally: {{cast: {{cpu: fp32}}, overloads: [default, dim], public: [torch.tally]}}
 """
 
-# This adds an overload of older releases, and a backend's device with exceptions, to the small policy.
+# `EXCEPTIONS` adds an overload of older releases, and a backend's device with exceptions, to the small policy.
 EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]").replace(
     "  cpu:",
     """\
@@ -74,7 +74,7 @@ EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]"
     1,
 )
 
-# This policy has a rule of each category. The device `mine` of a backend outside of PyTorch has all except fp32.
+# `EVERY_CATEGORY` has a rule of each category. The device `mine`, of a backend outside of PyTorch, lacks only fp32.
 MINE = "  mine: {dispatch_key: AutocastXLA, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
 EVERY_CATEGORY = f"""\
 {HEAD.replace("categories:", MINE + "categories:")}\

@@ -26,7 +26,7 @@ class Workplace:
     capture: pytest.CaptureFixture[str]
 
     def run(self, *options: str) -> tuple[int, str, str]:
-        """Run codegen, and return its status, output and error. For a wrong option, the error is only its last line."""
+        """Run codegen, and return its status, output and error. For a wrong option, the error is one line."""
         try:
             status = command.main(["--policy", str(self.policy), "--output", str(self.generated), *options])
         except SystemExit as end:  # argparse prints the usage before the error.

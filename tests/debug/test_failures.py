@@ -19,7 +19,7 @@ F16, BF16 = torch.float16, torch.bfloat16
 
 
 class Failure(NamedTuple):
-    """A program, the input of the layer before the program, and the output of ``watch``."""
+    """A program after a linear layer, the input of this layer, and the output of ``watch``."""
 
     program: Callable[[Tensor], Tensor]
     x: Tensor

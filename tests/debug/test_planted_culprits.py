@@ -122,7 +122,7 @@ def in_a_worker() -> bool:
 
 
 class Rows(list[int]):
-    """A dataset whose items are computed by an op in a region."""
+    """A dataset that computes its items with an op in a region."""
 
     def __getitem__(self, _: Any) -> bool:  # type: ignore[override]
         return is_float(OPS["bmm"])

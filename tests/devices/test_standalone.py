@@ -44,7 +44,7 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_the_registration_compiles_and_casts() -> None:
-    """The generated file compiles, and its kernels cast. It is compiled again only after a change."""
+    """The generated file compiles, and its kernels cast. The test compiles the file only after a change."""
     folder = ROOT / "build" / f"standalone-{version('torch')}-{sys.implementation.cache_tag}"
     folder.mkdir(parents=True, exist_ok=True)
     policy = (ROOT / "policy.yaml").read_text(encoding="utf-8").replace("\ncategories:", f"\n{DEVICE}", 1)

@@ -31,7 +31,7 @@ COUNTED = {
 
 @pytest.mark.parametrize(("kind", "place"), [("SGD", "float"), ("Adam", "xla"), ("AdamW", "float"), ("AdamW", "host")])
 def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> None:
-    """Steps do not sync. After the second step, a new learning rate does not compile a program."""
+    """Steps do not sync. After the second step, a new learning rate causes no compilation."""
     params = clones(parameters((7,), (3, 5), (), (0, 2)), "xla")
     optimizer = OURS[kind]([{"params": params[:2]}, {"params": params[2:]}], **COUNTED[kind])
     set_grads(params, 0)

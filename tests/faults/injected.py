@@ -29,7 +29,7 @@ class Fault:
     """A file with one change."""
 
     name: str
-    file: str  # The path from the root.
+    file: str  # The path, relative to the root of the repository.
     line: int
     shows: str
     text: str  # The whole file, with the change.
