@@ -19,9 +19,9 @@ from tests.support.recorded_errors import RecordedError
 from tests.support.sharded import world
 
 if find_spec("numpy") is None:
-    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # Processes that tests start issue this warning.
+    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # Child processes would print the warning.
 os.environ.pop("COLUMNS", None)  # `COLUMNS` would change the width of printed text.
-# Jobs that a shell starts in the background ignore `SIGINT`, which tests send.
+# Some tests send `SIGINT`, which Python ignores if a shell started it in the background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 _chosen: list[str] = []
 _OF_DEVICES = {"real_device", "kernels", "operators"}
@@ -50,9 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with ``real_device``, ``kernels`` or ``operators`` for each chosen device type (default: all).
+    """Run a test that uses ``real_device``, ``kernels`` or ``operators`` once for each chosen device type.
 
-    ``kernels`` and ``operators`` have several paths on the CPU. ``real_case`` has each of the device's ``CASES``.
+    On the CPU, ``kernels`` and ``operators`` have several paths. ``real_case`` is one of the device's ``CASES``.
     """
     if "real_case" in metafunc.fixturenames:
         pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]
@@ -67,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Store the deselected tests, because their recorded errors remain."""
+    """Store the deselected tests, so that ``--rewrite-errors`` does not remove their errors."""
     recorded_errors.deselected.extend(items)
 
 
@@ -80,26 +80,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Install the policy's kernels of a device type with real tensors on this machine, and return the type."""
+    """Install the policy's kernels for a device type of this machine, and return the type."""
     with polycast.install(request.param):
         yield request.param
 
 
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """Return the kernels of steps: one of ``PATHS`` on the CPU, or the kernels of another device."""
+    """Return the kernels that run optimizer steps: one of ``PATHS`` on the CPU, or another device's kernels."""
     with PATHS[request.param.path]():
         yield request.param
 
 
 @pytest.fixture
 def operators(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """Return the kernels of operators: like ``kernels``, without the path on which ``torch.optim`` runs the step."""
+    """Return the kernels that run polycast's operators: ``kernels`` without the path that calls ``torch.optim``."""
     with PATHS[request.param.path]():
         yield request.param
 
 
-# Optional modules, which tests use if the modules are installed.
+# A file of tests that imports one of these modules is skipped if the module is not installed.
 OPTIONAL = {"hypothesis", "numpy", "transformers"}
 
 
@@ -125,7 +125,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.fixture(scope="module")
 def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Join a world of ``torch.distributed`` with this process only."""
+    """Initialize ``torch.distributed`` with this process as its only member."""
     world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
     yield
     world.distributed.destroy_process_group()
@@ -133,19 +133,19 @@ def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def recorded_error(request: pytest.FixtureRequest) -> RecordedError:
-    """Return a function for ``with`` statements, whose blocks must raise the errors in the folder's ``errors.txt``."""
+    """Return a function for ``with`` blocks that must raise the error in the folder's ``errors.txt``."""
     return RecordedError(request)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the errors that the tests raised, if requested."""
+    """Write the errors that the tests raised to ``errors.txt``, if ``--rewrite-errors`` is set."""
     if session.config.getoption("rewrite_errors"):
         recorded_errors.rewrite(session.items)
 
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Run ops in one thread, because the threads of tiny ops mostly wait for each other."""
+    """Run ops in one thread, because more threads slow down tiny ops."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -15,8 +15,8 @@ from tests.support.devices import NEEDS_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 
-Function = Any  # A subclass of `torch.autograd.Function`, whose `apply` has no types.
-# The state in the latest eager backward: whether autocast is on, autocast's dtype, and the dtypes of the saved tensors.
+Function = Any  # `apply` of a `torch.autograd.Function` has no type annotations.
+# The latest eager backward stores whether autocast is enabled, autocast's dtype, and the saved tensors' dtypes.
 seen: list[tuple[bool, torch.dtype, list[torch.dtype]]] = []
 
 
@@ -29,7 +29,7 @@ def _multiply_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torc
 
 
 def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycast, **device: str) -> Function:
-    """Return an autograd function that multiplies matrices. Its ``forward`` has the context as an argument."""
+    """Return an autograd function for a matrix product, whose ``forward`` receives the context."""
 
     class Multiply(torch.autograd.Function):
         @staticmethod
@@ -44,7 +44,7 @@ def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycas
 
 
 def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
-    """Return an autograd function that multiplies matrices, with ``setup_context``."""
+    """Return an autograd function for a matrix product, with a separate ``setup_context``."""
 
     wrap: Any = polycast.custom_fwd(cast_inputs=cast_inputs)
 
@@ -84,7 +84,7 @@ Style = Callable[..., Function]
 def test_backward_runs_under_the_state_of_forward(
     style: Style, device: str, enabled: bool, cast_inputs: torch.dtype | None, output: torch.dtype, backward: Any
 ) -> None:
-    """Specification 7.2."""
+    """Backward runs under the autocast state of its forward, not of the region around it (specification 7.2)."""
     a, b = (torch.full((2, 2), value, device=device, requires_grad=True) for value in (2.0, 3.0))
     with polycast.autocast(device, enabled=enabled):
         result = style(cast_inputs).apply(a, b)
@@ -99,7 +99,7 @@ def test_backward_runs_under_the_state_of_forward(
 
 
 class Sequence(list[Any]):
-    """A container that is a leaf of PyTorch's trees."""
+    """A container that PyTorch's pytree functions treat as a leaf."""
 
 
 class Pair(NamedTuple):
@@ -135,7 +135,7 @@ def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:
         host, accelerator, shape = (torch.ones(2, device=device) for device in ("cpu", "xpu", "meta"))
         assert forward(host, accelerator) == (F32, HALF)
         assert forward(shape, accelerator) == (F32, HALF)
-        assert forward(host, shape) == (F32, F32)  # The active region is not for the CPU.
+        assert forward(host, shape) == (F32, F32)  # These inputs select the CPU, which has no active region.
 
 
 def test_setup_context_gets_the_output_that_forward_returned() -> None:
@@ -199,7 +199,7 @@ def test_compiled_functions_match_eager_ones(style: Style, cast_inputs: torch.dt
 def test_custom_functions_with_a_device_type_give_the_results_of_torch_amp(
     device_type: str, cast_inputs: torch.dtype | None
 ) -> None:
-    """The device type may differ from the type of the active region."""
+    """Custom functions give the results of ``torch.amp``, even for another device type than the active region's."""
 
     def outcome(library: Any) -> list[Any]:
         pair: list[Any] = [torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0)]

@@ -1,6 +1,6 @@
 """The graphs that are traced with the policy's kernels, compared with the graphs of stock PyTorch.
 
-All tensors are fake. Only CPU tensors run backward, because autograd cannot record tensors of an absent device.
+All tensors are fake. Backward runs for CPU tensors only, because autograd cannot record tensors of an absent device.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from tests.support.properties import examples
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"
-# Devices for which PyTorch or `torch_xla` has autocast kernels, and whose fake tensors have an autocast key.
+# PyTorch or `torch_xla` has autocast kernels for these devices, and their fake tensors have an autocast key.
 WITH_KERNELS = ["cpu", "cuda", "xpu", "mps", "mtia", *(["xla"] if HAS_XLA else [])]
 EVERYWHERE = [case for case in CASES if case.device in WITH_KERNELS and case.name not in WITHOUT_SAMPLE]
 ON_HOST = [case for case in EVERYWHERE if case.device == HOST]
@@ -41,7 +41,7 @@ pytestmark = [
 
 
 class Traced(NamedTuple):
-    """A rule, the region's dtype, the dtypes of the inputs in rotation, and the options of the trace."""
+    """A rule, the region's dtype, the dtypes between which the inputs alternate, and the options of the trace."""
 
     case: Case
     lower: torch.dtype
@@ -52,7 +52,7 @@ class Traced(NamedTuple):
 
 @st.composite
 def ops(draw: st.DrawFn) -> Traced:
-    """Draw an op on a device, and the way to trace the op."""
+    """Draw a rule, and the dtypes and options with which to trace its op."""
     case = draw(st.sampled_from(ON_HOST) | st.sampled_from(EVERYWHERE))
     lower = draw(st.sampled_from(_extension.DEVICES[case.device].lower_precision))
     given_types = draw(st.sampled_from([(F32,), (lower,), (lower, F32), (HALF, BF16)]))
@@ -68,22 +68,22 @@ def test_the_graph_of_an_op_equals_the_graph_of_stock_pytorch(op: Traced) -> Non
     with stock_kernels():
         stock = graph(op)
     differs_on_purpose = op.case.op in polycast.policy.notes(op.case.device) or PROMOTE_RAISES in stock
-    if op.case.category == "banned":  # The error messages are equal up to these words.
+    if op.case.category == "banned":  # Only the beginnings of the error messages are equal.
         ours, stock = (found[: found.index("unsafe to autocast")] for found in (ours, stock))
     assert ours == stock or differs_on_purpose
 
 
 def graph(op: Traced) -> Graph | str:
-    """Return the graph of an op in a region, with its backward if ``op.backward``, or the error of the trace."""
+    """Return the graph of an op in a region, or the error of the trace. ``op.backward`` adds the backward."""
     sample = arguments(op.case.name, Make(HOST, *op.given))
     leaves = [index for index, tensor in enumerate(tensors(sample)) if tensor.is_floating_point()]
     found = _graph(op, leaves if op.backward else [])
-    # An op without a derivative for some input may have a derivative for its first floating-point input.
+    # Some ops have a derivative only for their first floating-point input.
     return _graph(op, leaves[:1]) if op.backward and isinstance(found, str) else found
 
 
 class _EndError(Exception):
-    """An exception that carries the graph out of a trace, because the graph need not be compiled."""
+    """An exception that ends a trace before compilation, with the graph as its argument."""
 
 
 def _end(module: GraphModule, *_: Any, **__: Any) -> Any:
@@ -92,9 +92,9 @@ def _end(module: GraphModule, *_: Any, **__: Any) -> Any:
 
 def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     sample = arguments(op.case.name, Make(HOST, *op.given))
-    # Like `torch.compile`, pass a `ShapeEnv`, with which tracing uses the Python dispatcher.
+    # With a `ShapeEnv`, tracing uses the Python dispatcher, like `torch.compile`.
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not op.dynamic, allow_non_fake_inputs=True)
-    mode.cache_clear()  # For an op that returns one tensor twice, the cache returns two tensors.
+    mode.cache_clear()  # The cache would return two tensors for an op that returns one tensor twice.
 
     def call(*inputs: torch.Tensor) -> Any:
         fresh = iter(inputs)
@@ -117,14 +117,14 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
 
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """Return a fake tensor on the device, with the sizes and strides that the mode gives to a tensor."""
+    """Return a fake tensor on the device. The mode derives its sizes and strides from ``tensor``."""
     fake = mode.from_tensor(tensor)
     with mode:
         return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=device)
 
 
 def nodes(module: GraphModule) -> Graph:
-    """Return each node of a graph as text: name, target, arguments, and dtypes, sizes and strides of the results."""
+    """Return each node of a graph as text: its name, target and arguments, and the layout of each result."""
     layouts = [
         [(tensor.dtype, tuple(tensor.shape), tensor.stride()) for tensor in flatten(node.meta.get("val"))]
         for node in module.graph.nodes
@@ -143,7 +143,7 @@ def test_a_linear_over_merged_heads_compiles_as_under_stock_pytorch() -> None:
 
 
 def compiled_graph() -> Graph:
-    """Return the inference graph that ``torch.compile`` makes of a linear over merged attention heads."""
+    """Return the inference graph of ``torch.compile`` for a linear layer over merged attention heads."""
     graphs: list[Graph] = []
     projection = torch.nn.Linear(4096, 8, bias=False)
 

@@ -1,4 +1,4 @@
-"""``install`` and ``uninstall``: the kernels in the dispatcher, and the effects for a user."""
+"""``install`` and ``uninstall``: their effects on the dispatcher's kernels, other libraries and compiled code."""
 
 from contextlib import nullcontext
 from types import ModuleType
@@ -62,7 +62,7 @@ def test_uninstalling_keeps_a_later_replacement_by_another_library() -> None:
 @pytest.mark.parametrize("inside", [True, False], ids=["region inside", "region outside"])
 @stock_kernels()
 def test_compiled_code_follows_the_installed_kernels(inside: bool) -> None:
-    """The CPU's rule of ``mm`` equals PyTorch's, so the test replaces PyTorch's kernel with a fallthrough."""
+    """Compiled code casts only while kernels are installed. A fallthrough prevents PyTorch's own cast of ``mm``."""
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def multiply(x: torch.Tensor) -> torch.Tensor:
@@ -99,7 +99,7 @@ def test_keys_on_disk_contain_the_policy_the_devices_and_the_tag_of_the_user() -
 
 @NEEDS_XLA
 def test_one_key_serves_one_device_at_a_time() -> None:
-    """For ``xla_gpu``, ops that only ``xla`` lists fall through, because ``torch_xla``'s kernels would cast them."""
+    """``xla`` and ``xla_gpu`` share a key. While one is installed, the ops that only the other lists fall through."""
     weight, image = torch.ones(2, 2, device="xla"), torch.ones(1, 1, 4, 4, device="xla")
     with kernels_of("xla_gpu"), torch.autocast("xla", dtype=torch.float16):
         assert (weight @ weight).dtype is torch.float16
@@ -113,7 +113,7 @@ def test_one_key_serves_one_device_at_a_time() -> None:
 
 @NEEDS_XLA
 def test_a_rule_for_an_op_that_only_a_sibling_device_lists_applies_after_a_second_installation() -> None:
-    """Without the rule, the installation makes the op fall through."""
+    """A second ``install`` does not replace the kernel of a user's rule with a fallthrough."""
     rule = polycast.Policy({"scaled_dot_product_attention": {"xla": "lower_precision_fp"}})
     ones = torch.ones(1, 1, 2, 2, device="xla")
     for _ in range(2):

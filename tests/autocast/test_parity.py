@@ -1,8 +1,8 @@
 """Parity with stock PyTorch: the values and gradients on a device are equal bit for bit.
 
-The policy differs only in rules with a note, and for mixed lower precisions: PyTorch's promote kernels raise for them,
-and ours use float32. A backend outside of PyTorch without autocast kernels has no stock values. For
-such a backend, the test casts the inputs by hand to the dtypes of the policy, and runs the op outside of a region.
+Ops whose rule has a note may differ. Inputs in float16 and bfloat16 are omitted where PyTorch's promote kernels raise
+for them. A backend without autocast kernels of its own has no stock values. For such a backend, the test casts the
+inputs by hand to the dtypes of the policy, and runs the op outside of a region.
 """
 
 import itertools
@@ -39,13 +39,13 @@ from tests.support.properties import TIMES
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 GIVEN = ((F32,), (BF16, F32), (HALF,), (BF16,), (HALF, F32), (F32, BF16), (HALF, BF16))
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
-# Ops that run only on a GPU, real or fake.
+# These ops run only on a GPU, real or fake.
 WITHOUT_CPU_KERNEL = {"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_lstm_cell"}
-# Ops that a backend computes incorrectly, in a region and outside of it.
+# A backend computes these ops incorrectly, even outside of a region.
 CANNOT_RUN = {
     ("xla", "conv_tbc"): "torch_xla returns the bias of conv_tbc, whatever the input",
 }
-# XLA compiles a loop for each call and gradient of these ops: ten seconds for each test.
+# For each call and gradient of these ops, XLA compiles a loop, which takes ten seconds in each test.
 SLOW_ON_XLA = {"svd", "linalg_svd"}
 # `linalg_lstsq` lets LAPACK read unwritten pivots, so its results depend on old memory. In deterministic mode, PyTorch
 # fills new memory, and warns about ops without a deterministic implementation.
@@ -54,17 +54,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.* does not have a deterministic implementation:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning"),
 ]
-Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # The region's dtype, and the dtypes of the inputs in rotation.
+Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # A region's dtype, and the dtypes between which inputs alternate.
 
 
 def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_case: Case) -> None:
-    """Specification 3.8."""
+    """The values and gradients of each op with a rule equal stock PyTorch's bit for bit (specification 3.8)."""
     case = real_case
     if reason := cannot_run(case):
         pytest.skip(reason)
     if real_device == "xla" and case.op in SLOW_ON_XLA and TIMES == 1:
         pytest.skip("XLA compiles it for ten seconds; TIMES=2 runs it")
-    given = GIVEN[:2] if real_device == "xla" else GIVEN  # XLA compiles each combination.
+    given = GIVEN[:2] if real_device == "xla" else GIVEN  # XLA compiles each combination, which is slow.
     cells = list(itertools.product(lower_precision(real_device), given))
     if casts_by_itself(real_device):
         with polycast.uninstall():
@@ -96,7 +96,7 @@ def cannot_run(case: Case) -> str | None:
 
 
 def in_region(case: Case, device: str, cell: Cell) -> list[Result]:
-    """Return the values and gradients in a region, with the active kernels."""
+    """Return an op's values and gradients in a region, with the active kernels."""
 
     def call(sample: Arguments) -> Any:
         with autocasting(device_type_of(case.device), cell[0]):
@@ -106,7 +106,7 @@ def in_region(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
-    """Return the values and gradients outside of a region, for inputs that are cast by hand to the policy's dtypes."""
+    """Return an op's values and gradients outside of a region, with inputs cast by hand to the policy's dtypes."""
 
     def call(sample: Arguments) -> Any:
         cast = cast_by_hand(case.category, sample, cell[0])
@@ -116,7 +116,7 @@ def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]:
-    """Return the values of a call with its joint gradients, or if these raise, with the gradients of each input."""
+    """Return a call's values and joint gradients. If the joint backward raises, compute each gradient separately."""
     inputs = range(len(tensors(sample)))
     values, together = outcome(lambda: call(sample)), gradients(call, sample, inputs)
     if not isinstance(together, str):
@@ -125,9 +125,9 @@ def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]
 
 
 def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterable[int]) -> Result:
-    """Return the gradients of the floating-point inputs with these indices, on the CPU, or the first line of the error.
+    """Return the gradients of the inputs with the indices ``only``, on the CPU, or the first line of the error.
 
-    Uneven weights of the outputs prevent gradients that cancel. An input that no output depends on has no gradient.
+    Only floating-point inputs that affect an output have a gradient. Uneven output weights prevent zero gradients.
     """
     inputs = [tensor.detach() for tensor in tensors(sample)]
     leaves = [inputs[index].requires_grad_() for index in only if inputs[index].is_floating_point()]

@@ -1,8 +1,8 @@
 """The built-in rules on each device: the kernel of each rule, and the dtypes of its op below autocast.
 
-The first test calls each reachable overload in a region, with arguments from its schema. A probe below autocast
-records the dtypes, which must match the category of the rule. ``tests/policies/test_records.py`` checks that each rule
-equals PyTorch's or has a note.
+The first test calls overloads in a region, with arguments from their schemas. A probe below autocast records the
+dtypes, which must match the category of the rule. ``tests/policies/test_records.py`` checks that each rule equals
+PyTorch's or has a note.
 """
 
 import re
@@ -29,14 +29,14 @@ from tests.support.probe import is_reachable, kernels_of, probes, reach, region,
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16
-# The dtypes of the inputs, in rotation.
+# The inputs of a call alternate between the dtypes of a list.
 FEW = [[F32], [HALF, BF16], [BF16, F32], [HALF, F32]]
 MORE = [[HALF], [BF16], [F64], [F64, BF16, F32], [INT], [INT, F32], [torch.complex64]]
 
 
 @pytest.fixture(scope="module")
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Install the kernels of a device, put probes below its ops, and return the device."""
+    """Install a device's kernels, register probes below autocast for its ops, and return the device."""
     name: str = request.param
     names = [case.reaches for case in CASES if case.device == name and not case.is_named]
     with kernels_of(name), probes(name, names):
@@ -50,7 +50,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
     scope="module",
 )
 def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
-    """Specification 1.2, 2.1, 2.2, 2.3, 2.4, 2.5 and 2.8."""
+    """Each category casts the inputs of an op as specified (specification 1.2, 2.1, 2.2, 2.3, 2.4, 2.5 and 2.8)."""
     dump = torch._C._dispatch_dump(f"aten::{case.name}")
     if case.category == "stock":
         assert f"on {device}, from policy.yaml" not in dump
@@ -91,7 +91,7 @@ def test_the_compiled_rules_equal_policy_yaml() -> None:
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
 @pytest.mark.parametrize("name", sorted({case.name for case in CASES} - WITHOUT_SAMPLE.keys() - WITHOUT_CPU_KERNEL))
 def test_every_rule_has_a_sample_that_runs(name: str) -> None:
-    sample = arguments(name, Make("cpu"))  # Some ops need a sample in `SAMPLES`.
+    sample = arguments(name, Make("cpu"))  # An op for which this raises needs a sample in `SAMPLES`.
     assert find(name)(*sample.args) is not None  # type: ignore[misc]
 
 
@@ -116,7 +116,7 @@ def test_an_overload_similar_to_a_listed_op_is_listed_or_excused() -> None:
 
 @pytest.mark.parametrize("name", ["addmm.out", "addmm_"])
 def test_in_place_calls_and_calls_with_out_are_not_cast(name: str) -> None:
-    """Specification 1.5."""
+    """In-place calls, and calls with ``out``, run in the dtypes of their inputs (specification 1.5)."""
     make = Make("cpu")
     target, others = make(2, 4), (make(2, 3), make(3, 4))
     calls: dict[str, Callable[..., object]] = {
@@ -130,7 +130,7 @@ def test_in_place_calls_and_calls_with_out_are_not_cast(name: str) -> None:
 
 @pytest.mark.parametrize("device", FIRST_ON_KEY)
 def test_tensors_on_another_device_are_not_cast(device: str) -> None:
-    """Specification 1.1."""
+    """A region casts only tensors on a device of its own type (specification 1.1)."""
     if not is_reachable(device):
         pytest.skip(f"fake tensors of {device_type_of(device)} have no autocast key")
     for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {device_type_of(device)}:

@@ -1,4 +1,4 @@
-"""Queries of the built-in policy, compared with the registered table."""
+"""Queries of the built-in policy, compared with the compiled rules."""
 
 import pytest
 from polycast import policy

@@ -1,4 +1,4 @@
-"""The public names in `policy.yaml`: the ops that they reach in regions, the ops of composites, and aliases."""
+"""The public names in `policy.yaml`: the ops that they call in regions, composites of several ops, and aliases."""
 
 import re
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from tests.support import probe
 from tests.support.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
 from tests.support.samples.public import ARGUMENTS, composites, prepare
 
-HERE = {case.op for case in ALL_CASES}  # Some ops belong to other releases.
+HERE = {case.op for case in ALL_CASES}  # Some ops exist only in other PyTorch releases.
 # Ops without a sample are omitted, because `test_policy_cases.py` calls them by the names of the ops.
 NAMES = [(op.name, name) for op in POLICY.ops if op.name in HERE - WITHOUT_SAMPLE.keys() for name in op.public]
-# A call with named tensors does not reach a probe, and a banned op raises before it reaches one.
+# A probe receives no calls with named tensors, and no calls of banned ops, which raise earlier.
 LISTED = [case for case in ALL_CASES if not case.is_named and case.category != "banned"]
 REACHED = [device for device in DEVICES if probe.is_here(device) or probe.is_reachable(device)]
 
 
 def test_every_public_name_reaches_its_op() -> None:
-    """On some devices, a name reaches another listed op first, so one device on which it reaches its op suffices."""
+    """Each public name calls its op on at least one device. On other devices, it may call another listed op first."""
     left: dict[tuple[str, str], object] = dict.fromkeys(NAMES)
     for device in REACHED:
         for (op, name), arrived in arrivals(device, [*left]).items():
@@ -36,7 +36,7 @@ def test_every_public_name_reaches_its_op() -> None:
 
 
 def arrivals(device: str, names: list[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
-    """Return the first listed ops that each public name reaches on a device, or the errors of the calls."""
+    """Return the ops with rules that each public name calls first on a device, or the errors of the calls."""
     overloads: dict[str, list[str]] = {}
     for case in LISTED:
         if case.device == device:
@@ -60,7 +60,7 @@ def first_reached(call: Callable[[], object]) -> str:
 
 
 @pytest.mark.skipif(not probe.HAS_XLA, reason="composites run other ops in other releases; the reference has torch_xla")
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell warns.
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell causes this.
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):
@@ -74,16 +74,16 @@ def test_composites_run_the_ops_that_the_policy_lists() -> None:
                 ):  # Without the device, most calls fail after some of their ops.
                     call()
                 found.setdefault(name, set()).update(op.partition(".")[0] for op in ops)
-    # Only a GPU reaches `_cudnn_rnn`. A recording of an op without a built-in rule would hide the ops that the op runs.
+    # Only a GPU runs `_cudnn_rnn`. Recording an op without a built-in rule would hide the ops that it runs.
     policy = {name: {*ops} & HERE - {"_cudnn_rnn"} for name, ops in POLICY.composites}
     listed = {name: {op.name for op in POLICY.ops if name in op.public} for name in policy}
     assert {name: ops - listed[name] for name, ops in found.items()} == policy
 
 
-@pytest.mark.filterwarnings("ignore:PyTorch was compiled without cuDNN")  # CPU builds warn on cuda.
+@pytest.mark.filterwarnings("ignore:PyTorch was compiled without cuDNN")  # A CPU build issues this warning for cuda.
 @pytest.mark.parametrize("device", [device for device in FIRST_ON_KEY if device in REACHED])
 def test_a_rule_by_a_public_name_applies_to_each_call_of_the_name(device: str) -> None:
-    """On cuda, a CUDA build of PyTorch runs the RNNs of cuDNN, whose op cannot have a rule."""
+    """A rule by a public name applies to each call. In a CUDA build, RNNs run cuDNN's op, which cannot have a rule."""
     with probe.kernels_of(device), probe.tensors_of(device):
         for name, call in composites(Make(device_type_of(device))):
             banned = pytest.raises(RuntimeError, match=f"is banned on {device} by Policy: {name}")
@@ -99,7 +99,7 @@ def test_documented_aliases_of_public_names_are_listed() -> None:
         for name, value in vars(place).items():
             document = getattr(value, "__doc__", None)
             target = alias.search(document) if isinstance(document, str) else None
-            if target and target[1] in public and not name.endswith("_"):  # In-place ops end in "_".
+            if target and target[1] in public and not name.endswith("_"):  # In-place ops end in "_" and are unlisted.
                 found.add(f"{'torch.Tensor' if place is torch.Tensor else place.__name__}.{name}")
     assert "torch.arccos" in found
     assert found <= public

@@ -1,4 +1,4 @@
-"""``polycast.autocast``: the arguments, the warnings, and the autocast state in the region."""
+"""``polycast.autocast``: its arguments, its warnings, and the autocast state in its region."""
 
 import copy
 import pickle
@@ -36,7 +36,7 @@ def _no_warning_issued() -> None:
     ("device", "kind"),
     [
         (torch.device("cpu"), "cpu"),
-        ("xpu", "xpu"),  # PyTorch defaults to float16.
+        ("xpu", "xpu"),  # The default for xpu is bfloat16, unlike in PyTorch.
         (torch.device("xpu:1"), "xpu"),
         (None, "xpu"),
         pytest.param(torch.device("xla:0"), "xla", marks=NEEDS_XLA),
@@ -45,7 +45,7 @@ def _no_warning_issued() -> None:
 def test_a_device_is_a_string_a_device_or_the_current_accelerator(
     device: str | torch.device, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test simulates two XPUs, of which the second is current."""
+    """A region accepts a device's name, a ``torch.device``, or None for the current accelerator (a simulated XPU)."""
     monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("xpu", 1))
     before = state(kind)
@@ -54,7 +54,7 @@ def test_a_device_is_a_string_a_device_or_the_current_accelerator(
     assert state(kind) == before
 
 
-# The call of a region, and the dtype of a matrix product in the region.
+# Each row has a call that creates a region, and the dtype of a matrix product in the region.
 SPELLINGS: list[tuple[str, torch.dtype]] = [
     ("polycast.autocast('cpu', torch.bfloat16, True, None)", BF16),
     ("polycast.autocast(device_type='cpu', dtype=torch.float16)", HALF),
@@ -77,7 +77,7 @@ SPELLINGS: list[tuple[str, torch.dtype]] = [
 def test_each_spelling_of_a_region_has_its_dtype(
     call: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test simulates a machine with neither an accelerator nor ``torch_xla``."""
+    """A region and its copies cast to the requested dtype, on a simulated machine with only a CPU."""
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: None)
     monkeypatch.setattr(XLA, "is_here", False)
     with eval(call) as opened:
@@ -94,7 +94,7 @@ def test_the_repr_of_a_region_shows_its_settings() -> None:
     policy = polycast.Policy({"matmul": "fp32"})
     opened = polycast.autocast("cpu", HALF, False, False, policy=policy)
     assert (opened.device, opened.policy) == ("cpu", policy)
-    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # PyTorch's names.
+    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)
     assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
     settings = "dtype=torch.float16, enabled=False, cache_enabled=False"
     assert repr(polycast.autocast("cpu", HALF, False, False)) == f"polycast.autocast('cpu', {settings})"
@@ -113,7 +113,7 @@ def test_cache_enabled_sets_the_cast_cache_and_an_exception_restores_the_state(k
 
 
 def test_polycast_autocast_can_replace_torch_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Users replace ``torch.autocast`` if they cannot edit a library."""
+    """A user who cannot edit a library can assign ``polycast.autocast`` to ``torch.autocast``."""
     monkeypatch.setattr(torch, "autocast", polycast.autocast)
     monkeypatch.setattr(torch.amp, "autocast", polycast.autocast)
 

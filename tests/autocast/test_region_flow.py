@@ -81,7 +81,7 @@ def test_regions_are_traced_without_a_graph_break(function: Callable[[torch.Tens
 
 
 class Scripted(nn.Module):
-    """A module with regions, which ``torch.jit.script`` compiles as if they were ``torch.autocast``."""
+    """A module whose polycast regions ``torch.jit.script`` compiles like regions of ``torch.autocast``."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The changes that the import makes in the process: their documentation, and their reversal by `uninstall`."""
+"""The changes that ``import polycast`` makes in the process: they are documented, and ``uninstall`` reverts them."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from tests.support.process import python
 
 DYNAMO = "torch._dynamo, torch.compiler.config"
 MOST = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}" if HAS_XLA else DYNAMO
-# PyTorch creates some attributes on first use, so the same work runs before the test records them.
+# PyTorch creates some attributes on first use, so `work` runs once before the test records the attributes.
 BEFORE = """
 import json, torch, warnings, {modules}
 from tests.support.attributes import Attributes, dump
@@ -38,7 +38,7 @@ def differ():
     return before.changed() + [op for op in ops if not op.startswith("polycast::")]  # polycast's own operators remain.
 import polycast
 """
-# Uses of the package before `polycast.uninstall()`.
+# Each program uses the package before the test calls `polycast.uninstall()`.
 USES = {
     "nothing": "",
     "rules, and one device after the other": """
@@ -71,7 +71,7 @@ IMPORTED = {"torch": "sys", "most": MOST}
 
 @pytest.fixture(scope="module")
 def effects() -> dict[str, Any]:
-    """Return the changes of the import, and the changes that remain after each use and ``polycast.uninstall()``."""
+    """Return the changes by the import, and the changes that remain after each use and ``polycast.uninstall()``."""
     uses = "polycast.install()\n".join(f"{use}\nleave({name!r})\n" for name, use in USES.items())
     code = """
 changed, left = before.changed(), {}
@@ -92,7 +92,7 @@ def test_uninstalling_reverts_all_changes_of_the_import(effects: Any, imported: 
 
 
 def test_all_changes_of_the_import_are_documented(effects: Any) -> None:
-    """The list in the docstring of ``installation.py`` is complete and exact."""
+    """The docstring of ``installation.py`` lists exactly the changes that the import makes."""
     changed = effects["torch"][0] + effects["most"][0]
     places = [place.replace("._config.", ".") for place in changed]  # Users write options without "._config".
     listed = (installation.__doc__ or "").partition("Compiled code contains")[0]
@@ -111,7 +111,7 @@ def exists(name: str) -> bool:
 
 
 def test_a_dtype_that_was_set_before_the_import_is_the_default_of_regions() -> None:
-    """Specification 4.2."""
+    """A region's default dtype is the dtype that a program set before it imported polycast (specification 4.2)."""
     code = "import torch; torch.set_autocast_dtype('cpu', torch.float16); import polycast"
     assert python(code + "; print(polycast.autocast('cpu').fast_dtype)") == "torch.float16\n"
 
@@ -173,7 +173,7 @@ print(manager.compile_check_fn.__module__)
 
 
 def test_the_hook_does_not_change_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module has Python's own loader and spec, and a failed import can be repeated."""
+    """With polycast's import hook, a module has Python's own loader and spec, and a failed import can be repeated."""
     monkeypatch.syspath_prepend(tmp_path)
     path, seen = tmp_path / "late.py", list[ModuleType]()
     path.write_text("raise ValueError")

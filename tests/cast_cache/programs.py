@@ -1,7 +1,7 @@
-"""Random programs that use weights and a buffer in regions, and write to them in between.
+"""Random programs that use weights and a buffer in regions, and write to them between the uses.
 
-A program writes to the buffer without a new version, and to weights in ways that the cache notices. Each value must
-equal the value of stock autocast without a cache.
+The cache notices the writes to weights. Writes to the buffer do not change its version. Each value must equal the
+value of stock autocast without a cache.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class Act(NamedTuple):
-    """A use or a write of a weight, a "refill" of the buffer, or a "leave" of the innermost region."""
+    """A use of a weight, a write to it, a "refill" of the buffer, or a "leave", which ends the innermost region."""
 
     name: str
     weight: int
@@ -38,7 +38,7 @@ class Act(NamedTuple):
 
 
 class Enter(NamedTuple):
-    """The start of a polycast or PyTorch region, in a grad mode."""
+    """The start of a polycast or PyTorch region, together with a grad mode."""
 
     mode: Callable[[], Any]
     dtype: torch.dtype
@@ -46,7 +46,7 @@ class Enter(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A list of acts, whether each of the four weights has an alias, and whether its casts are kept."""
+    """Acts, and two flags for each of four weights: whether it has an alias and whether its casts are kept."""
 
     acts: list[Act | Enter]
     aliased: tuple[bool, ...]
@@ -65,7 +65,7 @@ def programs(draw: st.DrawFn, device: str) -> Program:
     modes = st.sampled_from(MODES[: 2 if on_xla else 3])
     enters = st.builds(Enter, modes, st.sampled_from(lower_precision(device)), st.booleans())
     flags = st.tuples(*[st.booleans()] * 4)
-    most = 12 if on_xla else 40  # XLA compiles each use.
+    most = 12 if on_xla else 40  # XLA compiles each use, which is slow.
     drawn = st.lists(st.one_of(*[acts] * 7, enters), min_size=draw(st.integers(0, most // 2)), max_size=most)
     return Program([draw(enters), *draw(drawn)], draw(flags), draw(flags))
 

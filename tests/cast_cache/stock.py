@@ -14,7 +14,7 @@ from tests.support.devices import casts_by_itself
 
 @contextmanager
 def stock(device: str = "cpu") -> Iterator[None]:
-    """Use the autocast kernels of PyTorch or of the backend. A device without such kernels uses polycast's."""
+    """Use stock autocast kernels on a device. A device that has none continues to use polycast's."""
     if not casts_by_itself(device):
         yield
         return
@@ -41,7 +41,7 @@ def is_kept(tensor: Tensor) -> bool:
 
 
 def count_allocated(run: Callable[[], object]) -> int:
-    """Run a function, and return the growth of the allocated CPU memory in bytes, for example by kept casts."""
+    """Run a function, and return the number of bytes by which the allocated CPU memory grows."""
     return sum(event.nbytes() for event in _events(run, memory=True) if event.name() == "[memory]")
 
 
@@ -54,7 +54,7 @@ def _events(run: Callable[[], object], memory: bool = False) -> list[Any]:
 
 
 def module_of(*tensors: Tensor) -> nn.Module:
-    """Return a module with these tensors."""
+    """Return a module whose parameters and buffers are these tensors."""
     module = nn.Module()
     for number, tensor in enumerate(tensors):
         if isinstance(tensor, nn.Parameter):

@@ -1,4 +1,4 @@
-"""The changes of a weight that the cast cache notices: an old cast is not reused."""
+"""Changes of a weight that the cast cache notices, so that it does not reuse an old cast."""
 
 import copy
 import io
@@ -25,7 +25,7 @@ def values(device: str = "cpu") -> Tensor:
 
 
 def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[[], Any]) -> None:
-    """Assert that uses before and after a write to a weight have its value, and that a reusable cast is reused."""
+    """Assert that uses of a weight before and after a write have its current value, and reuse casts if possible."""
     weight, one = nn.Parameter(values(device)), torch.eye(4, device=device)
     opened = polycast.autocast(device, BF16)
 
@@ -42,7 +42,7 @@ def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[
         if one_region:
             stack.enter_context(opened)
         if kept:
-            cast()  # A region then has a cast from before the call of `keep`.
+            cast()  # The region already has a cast when `keep` is called.
             stack.enter_context(cast_cache.keep(module_of(weight)))
         fresh, reused = (count_casts(cast) for _ in range(2))
         if one_region or (kept and mode is not torch.enable_grad):
@@ -52,7 +52,7 @@ def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[
         assert_right()
 
 
-# Whether the casts are kept, whether all uses are in one region, and the grad mode.
+# Each way states whether the casts are kept, whether all uses are in one region, and the grad mode.
 WAYS: dict[str, tuple[bool, bool, Callable[[], Any]]] = {
     "default, in a region": (False, True, torch.enable_grad),
     "default, without gradients": (False, True, torch.no_grad),
@@ -73,7 +73,7 @@ def is_seen(write: str, kept: bool, one_region: bool) -> bool:
     ("way", "write"), [(way, write) for way in WAYS for write in ALL if is_seen(write, *WAYS[way][:2])]
 )
 def test_a_changed_weight_is_cast_again(real_device: str, write: str, way: str) -> None:
-    """Specification 4.4 and 4.5."""
+    """After each write that the cache notices, autocast uses the weight's new value (specification 4.4 and 4.5)."""
     if real_device == "xla" and write in NOT_ON_XLA:
         pytest.skip("XLA lacks this operation")
     check(real_device, write, *WAYS[way])
@@ -95,7 +95,7 @@ def test_a_kept_weight_is_saved_and_copied_like_any_other() -> None:
 
 
 def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) -> None:
-    """The tensor, storage, version and sizes do not change."""
+    """The cache notices a new offset or new strides, although the tensor, storage, version and sizes are unchanged."""
     parts = torch.stack([values(), values(), values().t()]).to(real_device)
     weight = nn.Parameter(parts[0])
     cast_cache.keep(module_of(weight))
@@ -104,7 +104,7 @@ def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) 
             weight.data = part
             for _ in range(2):
                 assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), part.cpu().to(BF16))
-        weight.data += 1  # The cast is newer than the assignment to `.data`. This line writes through another tensor.
+        weight.data += 1  # This writes through an alias of the weight, whose current value is already cast.
         assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), weight.cpu().to(BF16))
 
 
@@ -124,7 +124,7 @@ def test_calls_in_inference_mode_with_gradients_enabled_give_equal_outputs() -> 
 
 
 def test_a_graph_capture_neither_uses_nor_adds_a_kept_cast() -> None:
-    """A probe on the CPU simulates the capture of a graph."""
+    """While a simulated graph capture runs on the CPU, each call makes its own casts."""
     layer, x = nn.Linear(4, 4).requires_grad_(False), values().to(BF16)
     recording = True
     _extension.set_recording_probe("cpu", lambda: recording)

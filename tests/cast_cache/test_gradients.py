@@ -1,4 +1,4 @@
-"""Training with the cast cache: the gradients and weights equal stock autocast's bit for bit, for each way to train."""
+"""Training with the cast cache: the gradients and weights equal stock autocast's bit for bit."""
 
 import copy
 from collections.abc import Callable
@@ -111,7 +111,7 @@ def losses(model: nn.Module, region_per_step: bool, cache: bool) -> list[float]:
 @pytest.mark.parametrize("region_per_step", [True, False], ids=["a region per step", "one region"])
 @pytest.mark.parametrize("reshard", [True, False])
 def test_sharded_training_continues_with_new_weights(region_per_step: bool, reshard: bool) -> None:
-    """FSDP rewrites the storage of its parameters without new versions."""
+    """Training with FSDP, which rewrites its parameters without new versions, uses the new weights in each step."""
     fsdp = pytest.importorskip("torch.distributed.fsdp")
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.cast_cache.stock import count_allocated, count_casts, module_of
 from tests.support.backend import NAME
 
-WEIGHT = 8 * 8 * 2 + 8 * 2  # The bytes of a layer's casts.
+WEIGHT = 8 * 8 * 2 + 8 * 2  # These are the bytes of the casts of a layer's weight and bias.
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -30,7 +30,7 @@ def use(module: nn.Module, device: str = "cpu") -> None:
 
 
 def casts(*runs: Callable[[], object]) -> list[bool]:
-    """Return for each run whether it makes a cast."""
+    """Return whether each run makes a cast."""
     return [count_casts(run) > 0 for run in runs]
 
 
@@ -39,7 +39,7 @@ def test_kept_casts_last_until_released(real_device: str) -> None:
         pytest.skip("its ops copy to the CPU, and the copies count as casts")
     module = layer(real_device)
     run = partial(use, module, real_device)
-    run()  # XLA casts a number on its first use.
+    run()  # On XLA, the first use also casts a number, which must not count.
     cast_cache.keep(module)
     assert casts(run, run, cast_cache.clear, run, run) == [True, False, False, True, False]
     cast_cache.release(module)
@@ -90,7 +90,7 @@ def test_casts_with_autograd_history_are_not_kept() -> None:
 
 
 def test_tensors_can_be_swapped_after_release() -> None:
-    """PyTorch swaps only a tensor without weak references."""
+    """A tensor without casts has no weak references, so PyTorch can swap it with another tensor."""
     one, other = layer().weight, layer().weight
     expected = other.clone()
     with cast_cache.keep(module_of(one)), torch.no_grad(), polycast.autocast("cpu"):

@@ -1,4 +1,4 @@
-"""Dispatch modes, such as FLOP counters, with the cast cache: results and casts equal stock autocast's."""
+"""The cast cache under dispatch modes, such as FLOP counters: results and casts equal stock autocast's."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -39,7 +39,7 @@ class Seen(TorchDispatchMode):
 
 
 MODES: list[Around] = [nullcontext, lambda: FlopCounterMode(display=False), Seen]
-# A use: the index of a weight, the index of a mode, and whether gradients are enabled.
+# A use has the index of a weight, the index of a mode, and whether gradients are enabled.
 USES = st.tuples(
     st.sampled_from([0, 0, 1, 1, 2]),
     st.sampled_from(range(len(MODES))),
@@ -70,7 +70,7 @@ def gradients(regions: Regions, around: Around, *, modes: bool) -> list[Tensor]:
 def test_modes_do_not_change_random_programs(regions: Regions, around: Around) -> None:
     observed = gradients(regions, around, modes=True)
     expected = [gradients(regions, nullcontext, modes=False)]
-    if all(grad for uses in regions for *_, grad in uses):  # Otherwise stock autocast may lose gradients.
+    if all(grad for uses in regions for *_, grad in uses):  # Stock autocast may lose gradients around other uses.
         with stock():
             expected.append(gradients(regions, around, modes=True))
     for others in expected:
@@ -98,7 +98,7 @@ fakes = partial(FakeTensorMode, allow_non_fake_inputs=True)
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("enter", [fakes, lambda: Seen(fakes())], ids=["fake tensors", "a mode that makes them"])
 def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
-    """Stock autocast would reuse the fake cast of a weight that requires gradients in the real call."""
+    """A real call never reuses a fake cast. Stock autocast would reuse it if the weight requires gradients."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(not kept), torch.rand(2, SIZE)
     with polycast.cast_cache.keep(layer) if kept else nullcontext():
         with polycast.autocast("cpu", BF16):
@@ -110,7 +110,7 @@ def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
 
 
 def test_a_mode_leaves_no_kept_cast() -> None:
-    """A kept cast would outlive the mode, which can create tensors of any kind."""
+    """A cast that is made under a mode is not kept, because the mode can create tensors of any kind."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(False), torch.rand(2, SIZE).bfloat16()
     with polycast.cast_cache.keep(layer), polycast.autocast("cpu", BF16):
         with Seen():

@@ -1,4 +1,4 @@
-"""The default cast cache, which shares the same casts as stock autocast."""
+"""The default cast cache, which reuses the same casts as stock autocast."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_programs_compute_the_values_of_stock_autocast(real_device: str) -> None:
-    """Specification 4.4."""
+    """Random programs that change their weights compute the values of stock autocast (specification 4.4)."""
 
     @given(programs(real_device))
     @examples(60 if real_device == "cpu" else 8)
@@ -43,7 +43,7 @@ def viewed(device: str) -> Callable[[], object]:
     return lambda: [x @ (view if turn else weight * 1) for turn in range(6)]
 
 
-# Functions that put weights on a device and return a function that uses the weights several times.
+# Each function moves weights to a device, and returns a function that uses the weights several times.
 PROGRAMS: dict[str, Callable[[str], Callable[[], object]]] = {
     "weights": partial(repeated, nn.Linear(4, 4)),
     "frozen weights": partial(repeated, nn.Linear(4, 4).requires_grad_(False)),
@@ -70,16 +70,16 @@ def test_the_number_of_casts_equals_stock_autocast(real_device: str, name: str, 
                     run()
                 run()
 
-    in_regions()  # XLA casts a number on its first use.
+    in_regions()  # On XLA, the first use also casts a number, which must not count.
     with stock(real_device):
         expected = count_casts(in_regions)
     found = count_casts(in_regions)
-    # Newer PyTorch releases share no casts in inference mode.
+    # Newer PyTorch releases do not reuse casts in inference mode, so they can make more casts.
     assert found == expected or (mode is torch.inference_mode and found < expected)
 
 
 def test_a_tensor_of_the_target_dtype_is_not_copied() -> None:
-    """Specification 1.4."""
+    """An op does not copy an input that already has the target dtype (specification 1.4)."""
     x = torch.ones(4, 4, dtype=BF16)
     with polycast.autocast("cpu", BF16):
         assert count_casts(lambda: x @ x) == 0
@@ -106,7 +106,7 @@ def test_the_cache_switches_of_torch_apply(off: str) -> None:
     assert count_casts(in_region) == expected
 
 
-# Events in a region, of which all except the first drop the region's casts.
+# All of these events in a region, except the first, drop the region's casts.
 ENDS: dict[str, Callable[[], object]] = {
     "the region": lambda: None,
     "torch.clear_autocast_cache": torch.clear_autocast_cache,
@@ -117,7 +117,7 @@ ENDS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_casts_of_a_region_live_until_its_end(real_device: str, end: str) -> None:
-    """A cast refers to its weight through autograd. Specification 4.4."""
+    """A cast and its weight are freed when the region ends or another event drops the cast (specification 4.4)."""
     weight = nn.Parameter(torch.ones(4, 4, device=real_device))
     reference = TensorWeakRef(weight)
     with torch.autocast(real_device, BF16):
@@ -144,7 +144,7 @@ def test_no_activation_stays_alive_without_gradients() -> None:
 @NEEDS_XLA
 @pytest.mark.parametrize("requires_grad", [True, False])
 def test_an_in_place_op_on_a_leaf_runs_on_xla(requires_grad: bool) -> None:
-    """Inside functionalization, the op reaches autocast again, with a tensor whose storage is null."""
+    """An in-place op runs on XLA, although functionalization calls it again with a tensor whose storage is null."""
     x = torch.rand(2, 4).sub(0.5).to("xla").requires_grad_(requires_grad)
     with torch.no_grad(), polycast.autocast("xla"):
         for _ in range(4):
@@ -153,7 +153,7 @@ def test_an_in_place_op_on_a_leaf_runs_on_xla(requires_grad: bool) -> None:
 
 
 def test_optimizers_of_other_packages_may_step_while_casts_are_kept() -> None:
-    """The hook after each step also runs for optimizers of other packages, whose params can be of any type."""
+    """The cache's hook after each step accepts optimizers of other packages, whose params can be of any type."""
 
     class Foreign(torch.optim.Optimizer):
         def __init__(self) -> None:

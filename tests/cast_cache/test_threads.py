@@ -1,4 +1,4 @@
-"""The cast cache in many threads: correct values and no deadlock. ``make sanitize`` adds ThreadSanitizer."""
+"""The cast cache in many threads: correct values and no deadlock. ``make sanitize`` also finds data races."""
 
 import faulthandler
 import os
@@ -21,7 +21,7 @@ THREADS, REGIONS = 8, 500
 
 @pytest.fixture(autouse=True)
 def alive(one_thread: None) -> Iterator[None]:  # noqa: ARG001
-    """If a test takes 300 seconds, print the stack of each thread and end the process."""
+    """Print the stack of each thread and end the process if a test takes 300 seconds."""
     faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -38,7 +38,7 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
         right = 0
         for number in range(REGIONS):
             if number % 50 == 0:
-                own = [deepcopy(model) for model in models]  # This destroys older copies and casts.
+                own = [deepcopy(model) for model in models]  # New copies free the older ones and their casts.
             if kept and number % 5 == 0:
                 cast_cache.release(models[1])
                 cast_cache.keep(models[1])
@@ -55,7 +55,7 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
 
 
 def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
-    """Threads that serve one model share its casts, even if the parameters require gradients. Specification 4.5."""
+    """Threads share the kept casts of a model, even if its parameters require gradients (specification 4.5)."""
     model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).eval(), torch.rand(2, 8)
     cast_cache.keep(model)
 
@@ -72,7 +72,7 @@ def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
 
 
 def test_a_thread_sees_changes_before_its_region() -> None:
-    """Another thread has an open region with a cast of the old value. Specification 4.4."""
+    """A new region casts the current weight, even if another thread's region has an older cast (specification 4.4)."""
     weight, x = torch.rand(4, 4, requires_grad=True), torch.rand(4, 4)
     with ThreadPoolExecutor(1) as other:
         region = torch.autocast("cpu", torch.bfloat16)
@@ -88,7 +88,7 @@ def test_a_thread_sees_changes_before_its_region() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_child_that_was_forked_during_a_lookup_can_use_kept_casts() -> None:
-    """The other thread spends much of its time in lookups. A child that hangs is ended by its alarm."""
+    """A child does not hang if it is forked while another thread looks up casts. An alarm would end a hanging child."""
     weight, x, running = torch.zeros(1, dtype=torch.bfloat16), torch.zeros(1), True
     cast_cache.keep(module_of(weight))
 
@@ -114,7 +114,7 @@ def test_a_child_that_was_forked_during_a_lookup_can_use_kept_casts() -> None:
 
 
 def test_a_write_during_the_cast_of_a_weight_leaves_no_stale_cast() -> None:
-    """The race is rare: a cache that recorded the weight's state after the cast missed about 6 of 150 writes."""
+    """A cast during a write is not reused. The race is rare: it occurs in about 6 of 150 writes."""
     weight, x = torch.zeros(1500, 1500), torch.ones(1, 1500, dtype=torch.bfloat16)
     cast_cache.keep(module_of(weight))
     with torch.no_grad(), polycast.autocast("cpu"):

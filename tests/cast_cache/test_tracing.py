@@ -1,4 +1,4 @@
-"""Transforms, tracers and compilers over regions: correct results, and no cast in the cache afterwards."""
+"""Transforms, tracers and compilers of code with regions: results are correct, and no cast remains in the cache."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -56,14 +56,14 @@ def compiled(call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 def frozen(module: nn.Module) -> Tensor:
     """Run the snippet "Inference with TorchScript Path" of Intel's document "Auto Mixed Precision (AMP) on GPU"."""
     with polycast.autocast("cpu"):
-        module(X)  # This cast must not become a constant.
+        module(X)  # The frozen graph must not contain this cast as a constant.
         traced = torch.jit.freeze(torch.jit.trace(module, X))  # type: ignore[no-untyped-call]
     with torch.no_grad(), polycast.autocast("cpu"):
         result: Tensor = traced(X).float()
         return result
 
 
-# Functions that transform or compile a module with a region, and functions for the expected values.
+# The first function of a pair transforms or compiles a module. The second function returns the expected values.
 RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]] = {
     "vmap": (lambda module: vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X), eager),
     "grad": (differentiated, lambda module: gradient(module, "3.weight")),
@@ -97,8 +97,8 @@ def test_transforms_tracers_and_compilers_match_eager_code(name: str, kept: bool
     assert not is_kept(module.get_parameter("3.weight"))
 
 
-# The compiler warns that the profiler's function and ours run outside of the graph. Newer PyTorch releases also import
-# deprecated modules.
+# The compiler warns that the profiler's function and polycast's hook run outside of the graph. Newer PyTorch releases
+# also import deprecated modules.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("fused", [False, True])
 def test_kept_casts_follow_a_compiled_optimizer_step(fused: bool) -> None:

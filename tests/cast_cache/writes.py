@@ -18,7 +18,7 @@ def new_data(weight: nn.Parameter, value: float) -> None:
 
 
 def add_to_data(weight: nn.Parameter, value: float) -> None:
-    """Add to ``.data`` in place, as code that merges an adapter does."""
+    """Add to ``.data`` in place, like code that merges an adapter."""
     weight.data += value
 
 
@@ -45,7 +45,7 @@ def step(kind: type[torch.optim.Optimizer], **options: Any) -> Change:
     return change
 
 
-# Writes that the cast cache notices, by a version, an address, the strides or a hook.
+# The cast cache notices these writes by a version, an address, the strides or a hook.
 CHANGES: dict[str, Change] = {
     "in-place operation": without_grad(lambda w, value: w.add_(value)),
     "operation on a view": without_grad(lambda w, value: w[0].mul_(1 + value)),
@@ -53,7 +53,7 @@ CHANGES: dict[str, Change] = {
     "in inference mode": torch.inference_mode()(lambda w, value: w.add_(value)),
     "load_state_dict": lambda w, value: module_of(w).load_state_dict({"tensor0": w.detach() + value}),
     "new .data": new_data,
-    # The last tensor can have the address of the first one.
+    # The second new tensor can have the address of the original one.
     "new .data, twice": lambda w, value: list(map(new_data, (w, w), (value, value))),
     "swapped .data": swap_data,
     "a view as .data": transpose_data,

@@ -10,7 +10,7 @@ from polycast.policy.policy import Policy
 
 from tests.support.recorded_errors import RecordedError
 
-# A program that reads the rules from the policy file, without importing PyTorch.
+# This program reads the policy file itself, because importing PyTorch in each run would be slow.
 PROGRAM = """
 import os, sys, time
 import yaml
@@ -27,9 +27,9 @@ with open("runs.txt", "a") as file:
 print("the loss is", sum(category(op) != "fp32" for op in ("linear", "matmul", "conv2d")))
 sys.stdout.flush()
 """
-# A program that fails unless the rule of linear is fp32.
+# This program fails unless the rule of `linear` is fp32.
 ONE = PROGRAM + "sys.exit(category('linear') != 'fp32')\n"
-GOOD = ("--good", "good.yaml")  # `good.yaml` has fewer rules than `fp32`, the default.
+GOOD = ("--good", "good.yaml")  # This file has fewer rules than the default, `fp32`, so the search is shorter.
 
 
 def ran(*words: str, program: str = ONE) -> tuple[int, int]:

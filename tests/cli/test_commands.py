@@ -18,7 +18,7 @@ UNLISTED = "unlisted: autocast leaves it alone; the ops that it runs follow thei
 
 
 def table(lines: list[str]) -> dict[str, list[str]]:
-    """Return the cells of each line of a table, by the first cell."""
+    """Return the cells of each line of a table, keyed by the line's first cell."""
     return {first: rest for first, *rest in (line.replace(", ", ",").split() for line in lines)}
 
 
@@ -44,7 +44,7 @@ def test_the_report_lists_the_environment_and_the_overriding_policies() -> None:
     with polycast.use("torch-2.11"):
         assert re.search(r"^policy         built-in, with other rules for \d+ ops$", report(), re.MULTILINE)
     told = run_python("-m", "polycast", POLYCAST_POLICY="torch-2.11", POLYCAST_INSTALL="0").stdout
-    assert re.search(r"^policy         built-in$", told, re.MULTILINE)  # No installed kernel follows the rules.
+    assert re.search(r"^policy         built-in$", told, re.MULTILINE)  # Without kernels, no rules apply.
     assert re.search(r"^environment    POLYCAST_INSTALL=0, POLYCAST_POLICY=torch-2.11$", told, re.MULTILINE)
     assert re.search(r"^cuda .* on request$", told, re.MULTILINE)
 

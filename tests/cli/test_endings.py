@@ -1,4 +1,4 @@
-"""The exits of commands: the status of a script, a closed pipe, a full disk, and an interrupt."""
+"""The exits of commands: after a script, after an interrupt, and with a closed pipe or a full disk as the output."""
 
 import json
 import os
@@ -61,7 +61,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-# A script under `polycast trace`, the words before and after the script, its status, its stdout, and a part of stderr.
+# Each case has a script for `polycast trace`, the words before and after it, its status, its stdout, and some stderr.
 CASES = {
     "with arguments": (SCRIPT, "", "--lr 3", 3, "['--lr', '3'] True\n", "linear  lower_precision_fp  1      3"),
     "a table": (
@@ -96,9 +96,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ends(folder: Path) -> Ends:
-    """Return the status and the standard error of each case, and of each command by "name > output".
+    """Return the status and the standard error of each case and each command. The key of a command is "name > output".
 
-    The text of a command selects stdout: a file, "FILE unbuffered", "closed", or "pipe", which has no reader.
+    The output is a file, "FILE unbuffered", "closed", or "pipe", which is a pipe without a reader.
     """
     commands = {}
     for place, (name, (_, before, after, *_)) in enumerate(CASES.items()):
@@ -135,5 +135,5 @@ def test_an_output_that_cannot_be_written_is_an_error_unless_the_reader_closed_t
 def test_the_output_of_a_script_is_unchanged(ends: Ends) -> None:
     piped, full, unbuffered, closed = (ends[f"trace > {output}"] for output in OUTPUTS)
     assert all("lower_precision_fp" in said and "Traceback" not in said for _, said in (piped, full, closed))
-    assert [status for status, _ in (piped, full, closed)] == [120, 120, 3]  # `python SCRIPT` has these statuses.
+    assert [status for status, _ in (piped, full, closed)] == [120, 120, 3]  # `python SCRIPT` ends with these statuses.
     assert unbuffered[0] == 1 and 'File "0.py", line 8, in <module>\n    print' in unbuffered[1]

@@ -30,7 +30,7 @@ def test_a_usage_error_prints_one_line_and_writes_nothing(
     capfd: pytest.CaptureFixture[str],
     recorded_error: RecordedError,
 ) -> None:
-    """``main`` raises only ``SystemExit``, so users see messages without tracebacks."""
+    """A wrong command prints one line without a traceback, because ``main`` raises only ``SystemExit``."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "argv", sys.argv)

@@ -15,7 +15,7 @@ ABSENT = [Check("rules", name, "not checked", "no kernel here") for name in ("on
 
 
 def having(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
-    """Make ``verify`` return these checks, each in its part."""
+    """Make ``verify`` return these checks instead of its own."""
 
     def part(name: str, device_type: str) -> Iterator[tuple[str, Callable[[], tuple[str, str]]]]:
         assert device_type == "cpu"
@@ -28,7 +28,7 @@ def having(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return the lines after the description of the installation."""
+    """Return the printed lines after the description of the installation."""
     return capsys.readouterr().out.partition("\n\n")[2].splitlines()
 
 

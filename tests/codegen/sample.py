@@ -1,4 +1,4 @@
-"""A small policy, and the schemas of a fake torch, so that the tests do not depend on the installed PyTorch."""
+"""A small policy and fake operator schemas, so that the tests do not depend on the installed PyTorch."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ SCHEMAS = Schemas(
 """,
     (2, 9),
     ("AutocastCPU", "AutocastCUDA", "AutocastPrivateUse1", "AutocastXLA"),
-    cast_by_torch=["unfold"],  # `unfold` returns a view.
+    cast_by_torch=["unfold"],  # PyTorch casts `unfold`, although it returns a view.
     torch=SimpleNamespace(**dict.fromkeys(_FUNCTIONS), Tensor=_TENSOR),
 )
 
@@ -60,7 +60,7 @@ POLICY = f"""{HEAD}\
   tally: {{cast: {{cpu: fp32}}, overloads: [default, dim], public: [torch.tally]}}
 """
 
-# The small policy with an overload of older releases, and with a backend's device that has exceptions.
+# `EXCEPTIONS` adds an overload of older releases, and a backend's device with exceptions, to the small policy.
 EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]").replace(
     "  cpu:",
     """\
@@ -74,7 +74,7 @@ EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]"
     1,
 )
 
-# A device of a backend outside of PyTorch, and an op of each category. Only fp32 is not on this device.
+# `EVERY_CATEGORY` has a rule of each category. The device `mine`, of a backend outside of PyTorch, lacks only fp32.
 MINE = "  mine: {dispatch_key: AutocastXLA, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
 EVERY_CATEGORY = f"""\
 {HEAD.replace("categories:", MINE + "categories:")}\
@@ -99,7 +99,7 @@ def read(folder: Path, text: str | bytes) -> Policy:
 
 
 def problems(folder: Path, text: str | bytes) -> str:
-    """Return the problems of a policy, one in each line, or "" for a valid policy."""
+    """Return the problems of a policy, one on each line, or "" for a valid policy."""
     try:
         read(folder, text)
     except PolicyError as error:

@@ -29,12 +29,12 @@ def blocks() -> dict[str, str]:
 
 
 def policy_of(block: str) -> str:
-    """Return the policy of a case: a whole file, or the small policy with a replacement or more lines."""
+    """Return the policy of a case: a whole file, or the small policy with a replacement or with added lines."""
     old, new, whole = ("\n".join(re.findall(rf"(?m)^[{sign}](.*)$", block)) for sign in "-+|")
     return f"{whole}\n" if whole else edited(old, new) if old else f"{POLICY}{new}\n"
 
 
-# Ops that are valid additions to the small policy. Some have rules for releases with other schemas.
+# The small policy remains valid with each of these ops. Some have rules for releases with other schemas.
 SOUND = {
     "nothing": "",
     "another older category": "turn: {cast: [{torch: '>=2.10', as: promote}, fp32], overloads: [by], public: [torch]}",
@@ -66,7 +66,7 @@ def test_an_unreadable_release_is_reported_without_the_exceptions_of_devices(tmp
     assert problems(tmp_path, text) == f"policy.yaml:16:44: error: {expected}"
 
 
-# Functions that create a file which `bad_policies.txt` cannot contain.
+# Each function creates a file that `bad_policies.txt` cannot contain.
 FILES: dict[str, Callable[[Path], object]] = {
     "missing": lambda _: None,
     "a folder": Path.mkdir,
@@ -90,7 +90,7 @@ def check(folder: Path, content: bytes) -> bool:
         policy = read(folder, content)
     except PolicyError as error:
         text = content.decode(errors="replace")
-        # The lines of the file, split at YAML's line breaks, and an empty line for a problem at the end.
+        # YAML breaks lines at these characters. The added empty line is for a problem at the end of the file.
         lines = [*re.split("\r\n|[\n\r\x85\u2028\u2029]", text), ""]
         assert error.problems
         for problem in error.problems:

@@ -1,4 +1,4 @@
-"""The rules to which the casts of an op resolve."""
+"""The rules that codegen derives from an op's ``cast`` in ``policy.yaml``."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def _lines(rules: tuple[Rule, ...]) -> list[str]:
     return [f"{rule.schema_name} {rule.device} {rule.category.value} {rule.torch}".strip() for rule in rules]
 
 
-# A cast; the overloads of the op `tally`, or "" for the op `fold`; the rules: overload, device, category, releases.
+# Each case has a cast, the overloads of `tally` ("" selects `fold`), and the expected rules.
 CASTS = {
     "one category applies on every device": ("promote", "", "fold cuda promote, fold xla promote, fold cpu promote"),
     "a device inherits from its like": ("{cuda: promote}", "", "fold cuda promote, fold xla promote"),

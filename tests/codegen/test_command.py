@@ -26,7 +26,7 @@ class Workplace:
     capture: pytest.CaptureFixture[str]
 
     def run(self, *options: str) -> tuple[int, str, str]:
-        """Run codegen. Return its status, output and error; for a wrong option, 1 and the last line of the error."""
+        """Run codegen, and return its status, output and error. For a wrong option, the error is one line."""
         try:
             status = command.main(["--policy", str(self.policy), "--output", str(self.generated), *options])
         except SystemExit as end:  # argparse prints the usage before the error.
@@ -121,7 +121,7 @@ BACKENDS = """\
 
 @pytest.fixture
 def backend(workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """Return a workplace whose policy has a backend's device, and whose folder has a file of the maintainer."""
+    """Return a workplace with a backend's device in its policy, and with a file that codegen did not generate."""
     monkeypatch.chdir(tmp_path)
     workplace.policy.write_text(edited("categories:", f"{BACKENDS}categories:"), encoding="utf-8")
     Path("own.cpp").write_text("Mine.\n", encoding="utf-8")
@@ -141,7 +141,7 @@ def test_the_file_of_a_backend_is_written_and_compared(backend: Workplace) -> No
     assert (status, printed) == (1, "") and "\n-  KERNEL(c10::DeviceType::PrivateUse1, bend, fp32)\n" in error
 
 
-# Wrong arguments of a backend maintainer.
+# Each command of a backend maintainer has a mistake.
 MISTAKES = {
     "no file": "--backend mine",
     "an unknown device": "--backend mime --standalone ops.cpp",
@@ -166,7 +166,7 @@ def test_a_mistake_of_a_backend_maintainer_is_reported_and_nothing_is_written(
 
 
 def test_the_generated_files_of_this_repository_are_current_and_need_no_torch(tmp_path: Path) -> None:
-    """The check works in any folder, for any order of Python's sets, and without importing torch."""
+    """``codegen --check`` succeeds in any folder, for any order of Python's sets, and without importing torch."""
     program = "import runpy, sys; sys.argv = ['codegen', '--check']; sys.modules['torch'] = None; "
     program += "runpy.run_module('codegen', run_name='__main__')"
     done = subprocess.run(

@@ -13,7 +13,7 @@ from codegen.schemas import Schemas
 from tests.codegen.sample import HEAD, edited, read
 
 ROOT = Path(__file__).parents[2]
-# A text with special characters of C++, JSON, Jinja2, YAML and Markdown.
+# This text has special characters of C++, JSON, Jinja2, YAML and Markdown.
 HOSTILE = (
     '"; \\ \\\\ \n1 \n \r\n \t \a */ /* // ??/ ??) R"( %s {{ policy }} {% raw %} {# | \\| ` `` <b> &amp; *a* _a_ ~~a~~ '
     "[a](b) é 中 🙂"
@@ -96,7 +96,7 @@ def test_a_header_is_guarded_if_a_release_lacks_the_overload(tmp_path: Path, ove
 
 
 def test_an_added_device_adds_few_lines(tmp_path: Path) -> None:
-    """Apart from the op reference, a device with exceptions for five ops adds at most 20 lines."""
+    """A device with exceptions for five ops adds at most 20 lines to the generated files, except the op reference."""
     schemas, path = Schemas.installed(), tmp_path / "policy.yaml"
     added = "added: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16], backend: file, like: npu, "
     added += "except: {lower_precision_fp: [cosh], fp32: [addcdiv, addcmul], unlisted: [addbmm, mm]}}"

@@ -1,4 +1,4 @@
-"""The generated file for maintainers of a backend outside of PyTorch, which requires only PyTorch."""
+"""The file that codegen generates for a backend outside of PyTorch. The file requires only PyTorch."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from tests.codegen.sample import EVERY_CATEGORY, HEAD, MINE, read
 from tests.support.samples.backends import LISTS
 
 ROOT = Path(__file__).parents[2]
-# The expected text of the file.
 REGISTRATION = Path(__file__).with_name("standalone.txt").read_text(encoding="utf-8")
 
 
 def test_each_category(tmp_path: Path) -> None:
+    """For a policy with a rule of each category, the generated file equals ``standalone.txt``."""
     policy = read(tmp_path, EVERY_CATEGORY)
     assert render_standalone(policy, policy.devices[-1], Path("a.cpp")) == REGISTRATION
 
@@ -29,7 +29,7 @@ def test_a_note_is_a_one_line_comment_and_releases_are_separate_only_if_rules_di
     assert "torch/version.h" not in registration
 
 
-# Overloads for which a backend's own file has another category or none. A note in `policy.yaml` states the reason.
+# A backend's own file has another category or none for these overloads. A note in `policy.yaml` states the reason.
 NOTED = {"conv1d.padding", "conv2d.padding", "conv3d.padding", "linalg_matrix_norm", "linalg_matrix_norm.str_ord"}
 DIFFERENT = {"npu": NOTED, "musa": set(), "mlu": NOTED | {"_cudnn_rnn"}, "tpu": set()}
 

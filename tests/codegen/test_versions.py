@@ -1,4 +1,4 @@
-"""Ranges of PyTorch releases."""
+"""Ranges of PyTorch releases, such as ``>=2.10,<2.13``."""
 
 from itertools import pairwise, product
 
@@ -12,7 +12,7 @@ RANGES = [VersionRange(*ends) for ends in product(ENDS, ENDS) if None in ends or
 
 
 def inside(*ranges: VersionRange) -> set[Version]:
-    """Return the releases within ranges."""
+    """Return the releases that are in one of the ranges."""
     return {
         release
         for release in RELEASES
@@ -29,7 +29,7 @@ def inside(*ranges: VersionRange) -> set[Version]:
         (">=2.10,>=2.12", VersionRange((2, 12), None)),
         ("<3.0,<2.13", VersionRange(None, (2, 13))),
         *((specifier, None) for specifier in ("", "2.10", ">2.10", "<=2.10", ">=2", ">=2.10.1", ">=2.10,", "new")),
-        (">=2.10,<2.10", None),  # This release does not exist.
+        (">=2.10,<2.10", None),  # This range is empty.
         *((specifier, None) for specifier in (">=2.1000", f"<2.{'9' * 5000}", ">=2.٣")),  # PyTorch has no such release.
     ],
 )
@@ -39,7 +39,7 @@ def test_a_specifier_is_parsed(specifier: str, expected: VersionRange | None) ->
 
 @pytest.mark.parametrize("one", RANGES, ids=lambda one: str(one) or "all")
 def test_ranges_are_sets_of_releases(one: VersionRange) -> None:
-    """Intersections and differences of ranges match sets of releases, and the text of a range parses to the range."""
+    """A range behaves like a set of releases, and parsing its text returns an equal range."""
     assert {release for release in RELEASES if release in one} == inside(one)
     assert (parse_range(str(one)) if str(one) else ALL) == one
     for other in RANGES:

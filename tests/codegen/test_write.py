@@ -1,4 +1,4 @@
-"""Writing of generated files: unchanged files, and files that are not generated, are not written."""
+"""The writing of generated files, which changes neither current files nor files that codegen did not generate."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ def differences(files: dict[str, str], folder: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a generated folder with old modification times."""
+    """Return a generated folder whose files have old modification times."""
     write(OLD, tmp_path / "generated")
     for path in (tmp_path / "generated").rglob("*"):
         os.utime(path, ns=(1, 1))
@@ -77,7 +77,7 @@ def test_a_file_in_the_path_of_a_folder_or_a_folder_in_the_path_of_a_file_is_not
     assert _content(folder) == _bytes(OLD)
 
 
-# The old and the new text of a file below the mark, and the diff below its two lines of file names.
+# Each case has a file's old and new text below the mark, and the diff below its two header lines.
 DIFFERENCES: dict[str, tuple[bytes | None, str | None, str]] = {
     "no difference": (b"one\n", "one\n", ""),
     "a line": (b"one\ntwo\nthree\n", "one\n2\nthree\n", f"@@ -1,4 +1,4 @@\n {HEAD} one\n-two\n+2\n three\n"),

@@ -18,7 +18,7 @@ Spoil = Callable[[Tensor], object]
 
 
 class Op(NamedTuple):
-    """An op that ran."""
+    """An op that a call of the program ran."""
 
     call: int
     """The number of the program's call that runs the op."""
@@ -33,7 +33,7 @@ class OpsBelow(TorchDispatchMode):
     """A dispatch mode that lists the ops of a program.
 
     Args:
-        spoil: The number of an op, and a function that changes its first result.
+        spoil: The number of an op, and a function that changes the op's first result.
         reads_values: Whether to read each result, which makes XLA compile each op.
     """
 
@@ -83,7 +83,7 @@ def calls_of(run: Callable[[], object], model: nn.Module, *, reads_values: bool 
 
 
 def results_of(run: Callable[[], object], model: nn.Module) -> dict[int, Site]:
-    """Return the number of the last op with nonzero values in each call, with the site of the call.
+    """Return the site of each call, keyed by the number of the last op with nonzero values that the call runs.
 
     The result excludes casts, and calls that draw random numbers.
     """

@@ -1,4 +1,4 @@
-"""``bisect``: the search for hidden culprits in random programs and among abstract switches, and the result."""
+"""``bisect``: its search for the ops and modules that make random programs fail, and its result."""
 
 import math
 import random
@@ -43,7 +43,7 @@ class Node(nn.Module):
 
 
 def lower(model: nn.Module) -> set[tuple[str, str]]:
-    """Return the op and module of each call in a lower precision, in a run of a model."""
+    """Run a model, and return the op and module of each call in a lower precision."""
     with polycast.autocast("cpu"):
         model()
     return {(op, name) for name, node in model.named_modules() for op in node.lower}
@@ -55,7 +55,7 @@ def is_good(model: nn.Module, culprits: list[set[tuple[str, str]]]) -> bool:
 
 @pytest.mark.parametrize("sizes", [[1], [2], [3], [1, 1], [2, 1], [2, 2], [1] * 5], ids=str)
 def test_hidden_culprits_are_found_with_their_modules_in_few_runs(sizes: list[int]) -> None:
-    """A program is bad if all calls of any culprit are in a lower precision."""
+    """``bisect`` finds each set of calls that makes the program bad if all of them are in a lower precision."""
     for seed in range(6 * TIMES):
         draw, model = random.Random(seed), Node()
         for number in range(draw.randrange(1, 12)):
@@ -128,7 +128,7 @@ def test_every_op_can_be_a_culprit() -> None:
 
 
 def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
-    """``polycast bisect`` prints the same text without modules, and two more lines."""
+    """The text of a result lists the culprits, the fix, the number of runs, and the probability of a wrong result."""
     lines: list[str] = []
     found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
     assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)

@@ -24,7 +24,7 @@ Built = tuple[nn.Module, list[Tensor]]
 
 
 class Counting(nn.Module):
-    """A module that counts its calls in a buffer and assigns a new tensor to the buffer in each call."""
+    """A module that counts its calls, and assigns a new tensor to its buffer in each call."""
 
     count: Tensor
 
@@ -98,7 +98,7 @@ def test_the_program_is_unchanged_as_after_one_run(real_device: str) -> None:
 
 
 def test_an_op_with_byte_inputs_is_not_run_again() -> None:
-    """A byte tensor can be the workspace of a forward kernel, which the backward would misread in another dtype."""
+    """A byte tensor can be a forward kernel's workspace, so ``compare`` does not rerun its op in another dtype."""
 
     def run() -> None:
         with polycast.autocast("cpu"):
@@ -117,7 +117,7 @@ def test_the_conjugate_of_a_tensor_is_a_different_tensor() -> None:
 
 
 def test_only_tensors_that_no_op_reads_are_results() -> None:
-    """An op reads the output of the layer through a cast, and the scaler creates its scale in the run."""
+    """Neither the output of a layer that another op reads nor the scale of a new scaler is a result of the program."""
     layer, scaler = nn.Linear(8, 8), polycast.GradScaler("cpu")
 
     def run() -> None:
@@ -142,7 +142,7 @@ def test_errors_concern_results_and_not_statistics(real_device: str) -> None:
 
 
 def test_a_gradient_that_is_zero_up_to_rounding_is_not_an_error_of_the_program() -> None:
-    """The gradient of a bias before BatchNorm is a sum that cancels, so its relative error is large."""
+    """The gradient of a bias before BatchNorm cancels to zero, so ``compare`` ignores its large relative error."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 16))
     x = torch.randn(64, 16)
@@ -157,6 +157,7 @@ def test_a_gradient_that_is_zero_up_to_rounding_is_not_an_error_of_the_program()
 
 
 def test_reads_through_another_view_get_its_errors(real_device: str) -> None:
+    """An op that reads a view has the errors of an earlier write through another view of the same tensor."""
     if real_device == "xla":
         pytest.skip("on XLA, a view below a dispatch mode does not share its base's memory")
     x = torch.rand(4, 8, device=real_device)
@@ -165,7 +166,7 @@ def test_reads_through_another_view_get_its_errors(real_device: str) -> None:
         with polycast.autocast(real_device, torch.bfloat16):
             whole = torch.zeros(4, 16, device=real_device)
             whole[:, :8] = x @ x.T @ x
-            whole[:, 8:] = 0.0  # This last write is exact.
+            whole[:, 8:] = 0.0  # This exact write must not hide the error of the other.
             whole[:, :4].exp()
 
     (row,) = [row for row in polycast.debug.compare(run) if row.site.op == "exp"]
@@ -200,7 +201,7 @@ def noise(x: Tensor) -> Tensor:
     return (x + x.exp() * noise) * (random.random() + float(numpy.random.rand()))
 
 
-# Each function may draw random numbers. The flag states whether the second run gets the numbers of the first.
+# Each function may draw random numbers. The flag states whether both runs use the same numbers.
 DROPS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "noise": (noise, True),
     "dropout": (lambda x: functional.dropout(x, 0.3), True),
@@ -241,8 +242,7 @@ def test_random_numbers_are_drawn_once_or_named(name: str, real_device: str) -> 
 def test_the_random_state_of_an_accelerator_is_restored_if_possible(
     has_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MPS, MTIA and others have no function for the states of all devices, so ``compare`` reads the state of each
-    device."""
+    """``compare`` restores each device's random state, even on MPS, which has no function for all states at once."""
     states, seen = [3, 4], list[list[int]]()
     functions = {"get_rng_state": states.__getitem__, "set_rng_state": lambda state, n: states.__setitem__(n, state)}
     monkeypatch.setattr(torch, "mps", SimpleNamespace(**functions if has_state else {}))

@@ -1,7 +1,6 @@
-"""Reported failures of mixed precision: ``watch`` names the op that produces an infinity or a NaN, and a rule that
-fixes it.
+"""Failures of mixed precision from bug reports: ``watch`` names the op that produces Inf or NaN, and a fix.
 
-Two programs are here. The other programs, and the output of ``watch`` for them, are in ``docs/which-nan.md``.
+This file has two programs. ``docs/which-nan.md`` has the other programs, and the output of ``watch`` for them.
 """
 
 import re
@@ -20,7 +19,7 @@ F16, BF16 = torch.float16, torch.bfloat16
 
 
 class Failure(NamedTuple):
-    """A program, the input of the layer before the program, and the output of ``watch``."""
+    """A program after a linear layer, the input of this layer, and the output of ``watch``."""
 
     program: Callable[[Tensor], Tensor]
     x: Tensor
@@ -30,7 +29,7 @@ class Failure(NamedTuple):
 
 
 def linear_attention(h: Tensor) -> Tensor:
-    """Return the attention of mit-han-lab/efficientvit#100."""
+    """Return the attention of the bug report mit-han-lab/efficientvit#100."""
     q = torch.relu(h).t()
     v = F.pad(torch.tanh(q), (0, 0, 0, 1), value=1.0)
     out = (v @ q.t()) @ (q / 1000)
@@ -45,7 +44,7 @@ step 0: infinity in float16: matmul, in forward
 
 
 def entmax_by_bisection(h: Tensor) -> Tensor:
-    """Return the entmax of deep-spin/entmax#30."""
+    """Return the entmax of the bug report deep-spin/entmax#30."""
     z = h * 0.5
     lo, hi = z.max() - 1, z.max() - 8**-0.5
     for _ in range(20):
@@ -77,7 +76,7 @@ def failures() -> dict[str, Failure]:
     for source, output in programs:
         known = [*found]
         exec(source, {**names, "show": show})
-        for name in found.keys() - known:  # The page has one example with plain PyTorch.
+        for name in found.keys() - known:  # One example of the page does not call `show`.
             found[name] = found[name]._replace(printed=output)
     assert len(found) == 15
     return found
@@ -88,6 +87,7 @@ FAILURES = failures()
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_watch_names_the_op_that_overflows_or_rounds_and_a_rule_that_prevents_this(name: str) -> None:
+    """``watch`` names the op that overflows or rounds, and a rule under which the results are finite."""
     program, x, dtype, gain, printed = FAILURES[name]
     model = nn.Linear(x.shape[-1], x.shape[-1], bias=False)
     model.weight.data = gain * torch.eye(x.shape[-1])

@@ -1,7 +1,7 @@
 """Injected faults at random locations in the training of real models.
 
 If a call's result is 1 % wrong, ``compare`` must rank the call first. If the result contains an infinity or a NaN,
-``watch`` must report the call first. With the advice of ``watch``, its findings must not return.
+``watch`` must report the call first. After a program follows the advice of ``watch``, its findings must not return.
 """
 
 import warnings
@@ -50,7 +50,7 @@ class Training:
         self.optimizer.step()
 
     def sites(self, run: Callable[[], None]) -> dict[int, Site]:
-        """Return the number of the last op with nonzero values in each call of a run, with the site of the call."""
+        """Return the site of each call in a run, keyed by the number of its last op with nonzero values."""
         found = results_of(run, self.model)
         self.model.zero_grad()
         return found
@@ -124,7 +124,7 @@ BRANCHES = st.fixed_dictionaries(
 def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
     branches: list[dict[str, Any]], ends_in_norm: bool, has_rule: bool, scale: int
 ) -> None:
-    """The loss scale is far too large. The test follows the advice of each first finding until none remains."""
+    """The advice of ``watch`` removes all overflows due to a far too large loss scale, one finding after another."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(16, WIDTH), *(Branch(**branch) for branch in branches))
     model.append(nn.LayerNorm(WIDTH) if ends_in_norm else nn.Identity()).append(nn.Linear(WIDTH, 16))

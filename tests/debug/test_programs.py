@@ -1,4 +1,4 @@
-"""Programs of all kinds give the same results under ``trace`` and ``watch`` as without them, and can be compared."""
+"""Programs of many kinds: ``trace`` and ``watch`` do not change their results, and ``compare`` accepts them."""
 
 import copy
 import io
@@ -75,8 +75,8 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-# These programs run on XLA. XLA takes seconds to compile each program, and `torch_xla` does not run some other
-# programs under a dispatch mode.
+# Only these programs run on XLA, because XLA takes seconds to compile each program. In addition, `torch_xla` cannot run
+# some of the other programs under a dispatch mode.
 ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
@@ -125,7 +125,7 @@ def add_noise(x: Tensor) -> Tensor:
 
 
 def test_a_boxed_call_of_scripted_code_lists_only_its_own_tensors() -> None:
-    """The interpreter calls the op with a stack that also contains the result of ``relu``."""
+    """A boxed call lists only the tensors of its op, although its stack also contains the result of ``relu``."""
     set_autocast_mode: Any = getattr(torch._C, "_jit_set_autocast_mode")  # noqa: B009
     inserts_casts = set_autocast_mode(False)
     try:

@@ -1,4 +1,4 @@
-"""``trace`` records the casts of each call, the call's rule and the source of the rule, and changes no result."""
+"""``trace``: the rule of each call, the source of the rule, and the casts. Tracing changes no result."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ def traced(call: Callable[[], object]) -> trace:
 
 ONES = torch.ones(2, 2)
 HALF, WIDE = ONES.to(BF16), ONES.double()
-# Each function has its traced call: op, rule, given dtypes, computed dtypes and number of casts.
+# Each row has a function and its traced call: op, rule, given dtypes, computed dtypes and number of casts.
 CALLS: list[tuple[Callable[[], object], tuple[object, ...]]] = [
     (lambda: linear(ONES, ONES), ("linear", "lower_precision_fp", (F32, F32), (BF16, BF16), 2)),
     (lambda: linear(HALF, HALF), ("linear", "lower_precision_fp", (BF16, BF16), (BF16, BF16), 0)),
@@ -78,7 +78,7 @@ def test_a_cast_states_whether_it_was_in_the_cache(real_device: str) -> None:
 def test_the_dtypes_of_a_models_calls_match_a_dispatch_mode_below(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
 ) -> None:
-    """The dtypes that the dispatch mode receives are the reference."""
+    """A trace lists the dtypes and casts that a dispatch mode below autocast receives."""
     if build is recurrent:
         require_lstm(real_device)
     torch.manual_seed(0)
@@ -119,7 +119,7 @@ def test_sums_equal_the_sums_over_the_calls() -> None:
 
 
 def seconds_of_table(t: polycast.debug.trace, number: int) -> float:
-    """Return the CPU time of a table of ``number`` calls, the shortest of three."""
+    """Return the shortest of three CPU times for a table of ``number`` calls."""
     t._calls = t.calls[:1] * number
     times = []
     for _ in range(3):
@@ -147,7 +147,7 @@ def test_a_rule_has_the_source_where_it_was_set(real_device: str) -> None:
 
 
 def test_each_of_many_modules_has_its_own_rule_and_source() -> None:
-    """The trace has the rule at the time of the call."""
+    """A trace lists the rule that applies in each of 500 modules, and the source of the rule."""
     kinds = ("bfloat16", "float16", "fp32", "lower_precision_fp")
     model = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(500)))
     for number, layer in enumerate(model):
@@ -160,7 +160,7 @@ def test_each_of_many_modules_has_its_own_rule_and_source() -> None:
 
 
 def test_a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process() -> None:
-    """The returned dtype shows the rule that the kernel followed."""
+    """A call's traced rule matches its returned dtype, even while another thread changes the process-wide policy."""
     ended = False
 
     def change() -> None:
@@ -199,9 +199,9 @@ def test_an_exception_ends_the_trace_and_its_calls_remain() -> None:
 
 
 def test_a_trace_of_lines_lists_calls_of_threads_without_python(real_device: str) -> None:
-    """PyTorch runs the backward of an accelerator in a thread without Python, whose calls have no line.
+    """A trace of lines includes calls without a line, such as calls in the backward of an accelerator.
 
-    Calls of the CPU's backward have a line.
+    PyTorch runs that backward in a thread without Python frames. Calls of the CPU's backward have a line.
     """
 
     def calls(*, lines: bool) -> list[str]:
@@ -216,7 +216,7 @@ def test_a_trace_of_lines_lists_calls_of_threads_without_python(real_device: str
 
 
 def test_lines_are_found_at_any_depth() -> None:
-    """The recorder runs no Python code to find a line, so the search cannot exceed the recursion limit."""
+    """A trace finds lines even at the recursion limit, because the recorder runs no Python code for this search."""
 
     def dive() -> None:
         try:
@@ -232,7 +232,7 @@ def test_lines_are_found_at_any_depth() -> None:
 
 
 def test_a_trace_that_another_thread_ends_stops_recording() -> None:
-    """The trace also names a policy that no longer exists when the test reads the trace."""
+    """Any thread can end a trace. The trace also states the rules of a policy that no longer exists."""
 
     def call() -> None:
         with polycast.autocast("cpu", policy=polycast.Policy({"linear": "float16"})):
@@ -272,7 +272,7 @@ def test_without_a_model_calls_have_the_names_of_classes() -> None:
     with trace() as traced, polycast.autocast("cpu"):
         for model in (*models, nn.parallel.DataParallel(models[0])):
             model(torch.ones(2, 2))
-        for _ in range(3):  # The name of a module that is freed is used again.
+        for _ in range(3):  # A new module has the name of the module that was freed before it.
             nn.Linear(2, 2)(torch.ones(2, 2))
     names = [*(f"Sequential{number}.0" for number in ("", "#2", "#3")), "Linear"]
     assert [*dict.fromkeys(call.module for call in traced.calls if call.op == "linear")] == names

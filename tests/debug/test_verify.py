@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def rules_of(device: str) -> list[Any]:
-    """Return a device's rules. If ``TIMES`` is below 10, return every 25th rule of XLA, which compiles each call."""
+    """Return a device's rules. For XLA, which compiles each call, return every 25th rule if ``TIMES`` is below 10."""
     rules = [rule for rule in BUILT_IN if rule.device == devices.device_of(device)]
     return rules[::25] if device == "xla" and TIMES < 10 else rules
 
@@ -89,7 +89,7 @@ def test_a_wrong_step_is_found_and_an_exception_is_a_failure_that_does_not_end_v
 
 
 def test_warnings_of_pytorch_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    """PyTorch warns about some ops that the checks call, such as ``lu_solve``."""
+    """``verify`` does not print PyTorch's warnings about ops that it calls, such as ``lu_solve``."""
     torch.set_warn_always(True)
     try:
         verify("cpu", ["rules"])

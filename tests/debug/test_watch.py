@@ -1,4 +1,4 @@
-"""``watch`` names the op that produces an infinity or a NaN, and a rule that can prevent it."""
+"""``watch``: the op that produces an infinity or a NaN, and a rule that prevents it."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def run_on_fakes(model: nn.Module) -> str:
         return str(model(torch.ones(3, 4)).shape)
 
 
-# These functions trace a model and run no training step.
+# These functions only trace a model, so `watch` must ignore them.
 REHEARSALS: list[Callable[[nn.Module], str]] = [
     run_on_fakes,
     lambda model: str(torch.export.export(model, (torch.ones(2, 4),)).graph),
@@ -54,7 +54,7 @@ def device(real_device: str) -> Iterator[str]:
 
 
 def watched(function: Callable[[Tensor], Tensor]) -> watch:
-    """Return the watch of a training step of a model that calls a function."""
+    """Run a training step of a model that calls a function, and return its ``watch``."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), Function(function), nn.Linear(4, 4))
     with polycast.debug.watch(model) as found:
@@ -151,7 +151,7 @@ def test_a_finding_has_its_op_and_a_fix(function: Callable[[Tensor], Tensor], op
 LOW_MASK = torch.tensor([[0.0, torch.finfo(torch.float32).min], [0.0, 0.0]])
 TOKENS = (torch.tensor([[1, 2]]), torch.tensor([2]), torch.tensor([2]))
 LOWEST = torch.finfo(F16).min
-# These functions have no finding: any infinities are intended, change no result, or are mapped to zero by softmax.
+# These functions have no finding, because their infinities, if any, are intended or do not change the result.
 MEANT: list[Callable[[Tensor], Tensor]] = [
     lambda x: torch.softmax(x.masked_fill(torch.eye(4, dtype=torch.bool)[:2], -math.inf), -1),
     lambda x: torch.softmax(x + torch.full((4, 4), -math.inf).triu(1)[:2], -1),
@@ -174,7 +174,7 @@ MEANT: list[Callable[[Tensor], Tensor]] = [
 ]
 
 
-# Each function has the ops of its findings.
+# Each row has a function and the ops of its findings.
 FOUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     *((function, []) for function in MEANT),
     # Consequences of a finding are not findings.
@@ -206,7 +206,7 @@ def test_intended_infinities_and_consequences_of_other_findings_are_not_findings
 def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
     scalers: Any, optimizers: Any, makes_steps: bool, device: str
 ) -> None:
-    """``watch`` also finds the overflow without an optimizer as an argument."""
+    """After 16 skipped steps, each further overflow is a finding, even if ``watch`` does not receive the optimizer."""
     if device == NAME and makes_steps and (scalers, optimizers) == (polycast, polycast.syncfree):
         pytest.skip("its steps read found_inf in Python, which watch does not see")
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
@@ -249,7 +249,7 @@ def test_findings_before_an_exception_are_issued_as_a_warning() -> None:
 def test_nans_from_outside_are_found_where_they_enter(
     data: list[float], gradient: float, first: tuple[int, str, str]
 ) -> None:
-    """Consequences of a finding of an earlier step are not findings."""
+    """A NaN in the data or in an old gradient is a finding only where it enters, not in later calls or steps."""
     model = nn.Linear(2, 2)
     model.weight.grad = torch.full((2, 2), gradient)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -132,7 +132,7 @@ def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:
             with polycast.autocast("cpu", F16):
                 loss = model(torch.ones(2, 4)).float().sum()
             scaler.scale(loss).backward()
-            optimizer.step()  # The program should call `scaler.step(optimizer)`.
+            optimizer.step()  # A correct program would call `scaler.step(optimizer)`.
     assert ([one.step for one in found.findings], found.steps) == ([0], 4)
 
 
@@ -176,7 +176,7 @@ def test_a_watch_releases_its_model_and_its_recording_even_if_its_search_raises(
 
 
 def test_a_fork_drops_the_calls_without_the_gil() -> None:
-    """The child does not free the watch, because this needs the GIL, which another thread of the parent may hold."""
+    """A forked child drops the recorded calls, but does not free the watch, because it may never acquire the GIL."""
     with polycast.debug.watch(nn.Linear(2, 2)) as watch:
         count = sys.getrefcount(watch)
         if (child := os.fork()) == 0:
@@ -257,7 +257,7 @@ def test_a_skipped_step_has_no_finding(function: Callable[[Tensor], Tensor]) -> 
 def test_gradients_that_clipping_zeroes_after_an_overflow_did_not_underflow() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     nn.init.constant_(model[1].weight, 100.0)  # type: ignore[arg-type]
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)  # Its step runs without effect.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)  # A skipped fused step changes nothing.
     scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=2.0**14)
     with polycast.debug.watch(model) as found:
         for _ in range(3):
@@ -273,7 +273,7 @@ def test_gradients_that_clipping_zeroes_after_an_overflow_did_not_underflow() ->
 
 
 def test_a_bias_whose_weight_keeps_its_gradient_did_not_underflow() -> None:
-    """The gradient of the bias is a sum of terms that cancel, like the gradient of the key bias of attention."""
+    """A bias whose gradient cancels to zero, like the key bias of attention, is not reported as underflow."""
     model = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     signs = torch.tensor([[1.0], [-1.00001]])

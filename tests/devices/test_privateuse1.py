@@ -129,7 +129,7 @@ from polycast.verify import verify
 fallback = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
 fallback.fallback(torch.library.fallthrough_kernel)
 library = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
-library.impl("matmul", lambda left, right: left)  # This stands for the backend's own kernel.
+library.impl("matmul", lambda left, right: left)  # This is the backend's own kernel.
 x = torch.ones(2, 2, device="mine")
 before = dump()
 

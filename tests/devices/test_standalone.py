@@ -35,7 +35,7 @@ print({"polycast", "codegen"} & {*sys.modules})
 
 
 def run(folder: Path, *command: str) -> str:
-    """Run Python with the backend, and return its output and its exit status."""
+    """Run Python with the backend, and return the output and the exit status."""
     environment = {**os.environ, "PYTHONPATH": f"{installed()}{os.pathsep}{folder}", "USE_TORCH_XLA": "0"}
     environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -44,14 +44,14 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_the_registration_compiles_and_casts() -> None:
-    """The test compiles the registration only after a change."""
+    """The generated file compiles, and its kernels cast. The test compiles the file only after a change."""
     folder = ROOT / "build" / f"standalone-{version('torch')}-{sys.implementation.cache_tag}"
     folder.mkdir(parents=True, exist_ok=True)
     policy = (ROOT / "policy.yaml").read_text(encoding="utf-8").replace("\ncategories:", f"\n{DEVICE}", 1)
     (folder / "policy.yaml").write_text(policy, encoding="utf-8")
     words = ["--policy", str(folder / "policy.yaml"), "--backend", NAME, "--standalone", str(folder / "ops.cpp")]
     assert main(words) == 0
-    (folder / "lock").unlink(missing_ok=True)  # A killed compilation leaves it, and the next one would wait for it.
+    (folder / "lock").unlink(missing_ok=True)  # The build would wait for the lock of a killed build.
     compiled = run(folder, "-c", COMPILE)
     assert compiled.endswith("status 0"), compiled
     called = run(folder, "-c", CALL)

@@ -1,4 +1,4 @@
-"""The operators on XLA: registrations, errors, in-place writes, and compiled programs."""
+"""polycast's operators on XLA: registrations, errors, in-place writes, and compiled programs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,12 +42,12 @@ print(steps[0].item())
 def test_torch_xla_can_be_imported_after_polycast_which_does_not_load_it(
     printed_and_programs: tuple[str, list[str]],
 ) -> None:
-    """The tests of SPMD import ``torch_xla`` before polycast."""
+    """Importing polycast does not load ``torch_xla``, which can be imported later. SPMD tests use the other order."""
     assert printed_and_programs[0] == "False\n1.0\n"
 
 
 def test_every_result_uses_the_buffer_of_its_input(printed_and_programs: tuple[str, list[str]]) -> None:
-    """With other buffers, XLA would copy every tensor twice. The compiled program states each result's buffer."""
+    """A compiled step writes its results to the buffers of its inputs. Otherwise, XLA would copy every tensor twice."""
     (program,) = [text for text in printed_and_programs[1] if "f32[3,3]" in text]
     assert program.count("may-alias") == 16
     assert " = f32[3,3]{1,0} copy(" not in program
@@ -72,7 +72,7 @@ def zeros(*shape: int, device: str = "xla", dtype: torch.dtype = torch.float32) 
     return torch.zeros(shape, dtype=dtype).to(device)
 
 
-# Wrong arguments of a step.
+# Each function returns a wrong argument for `sgd_step_`.
 WRONG: dict[str, Callable[[], dict[str, Any]]] = {
     "two elements for found_inf": lambda: {"found_inf": zeros(2)},
     "an integer for found_inf": lambda: {"found_inf": zeros(dtype=torch.int32)},

@@ -19,7 +19,7 @@ pytestmark = NEEDS_XLA
 F32, BF16 = torch.float32, torch.bfloat16
 STEPS = 20
 BETA1, DECAY, EPS = 0.9, 0.01, 1e-8
-# Learning rates that `torch_xla` would compile as constants, or that equal another constant of the step.
+# `torch_xla` would compile some of these learning rates as constants. Some equal another constant of the step.
 LRS = [1e-3, 0.0, 1.0, EPS, BETA1, 1 - BETA1, DECAY, 2e-3]
 SHARED: dict[str, Any] = {"lr": 1e-3, "weight_decay": DECAY}
 COUNTED = {
@@ -31,7 +31,7 @@ COUNTED = {
 
 @pytest.mark.parametrize(("kind", "place"), [("SGD", "float"), ("Adam", "xla"), ("AdamW", "float"), ("AdamW", "host")])
 def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> None:
-    """The learning rates of two groups are equal in some steps only."""
+    """Steps do not sync. After the second step, a new learning rate causes no compilation."""
     params = clones(parameters((7,), (3, 5), (), (0, 2)), "xla")
     optimizer = OURS[kind]([{"params": params[:2]}, {"params": params[2:]}], **COUNTED[kind])
     set_grads(params, 0)
@@ -52,7 +52,7 @@ def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> N
 
 
 def test_optimizer_step_of_torch_xla() -> None:
-    """``xm.optimizer_step``, which a page of PyTorch/XLA recommends, forwards its arguments to ``step``."""
+    """``xm.optimizer_step``, which PyTorch/XLA recommends, forwards ``found_inf`` to the step."""
     import torch_xla.core.xla_model as xm
 
     params = clones(parameters((3,)), "xla")
@@ -65,7 +65,7 @@ def test_optimizer_step_of_torch_xla() -> None:
 
 
 def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
-    """On XLA, autograd returns gradients that are expanded from one element, which these parameters share."""
+    """Gradients that autograd on XLA expands from one shared element are unscaled and clipped only once each."""
     params = [nn.Parameter(torch.ones(size, device="xla")) for size in (1, 3, 1)]
     optimizer, scaler = syncfree.SGD(params, lr=1.0), polycast.GradScaler()
     scaler.scale(torch.stack([param.sum() for param in params]).sum()).backward()  # type: ignore[no-untyped-call]
@@ -83,7 +83,7 @@ def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
 def test_attention_with_mixed_dtypes(
     category: str | None, value: torch.dtype, mask: torch.dtype, result: torch.dtype
 ) -> None:
-    """``policy.yaml`` does not list this op for xla. Under promote, a float32 mask would make it run in float32."""
+    """On XLA, attention accepts inputs of mixed dtypes without a rule, and a policy's rule casts them."""
     rule = None if category is None else polycast.Policy({"scaled_dot_product_attention": {"xla": category}})
     query, values, masks = (torch.ones(1, 1, 2, 2, dtype=dtype, device="xla") for dtype in (BF16, value, mask))
     with polycast.autocast("xla", policy=rule):
@@ -154,7 +154,7 @@ def train_on_two() -> None:
 
 
 def test_two_devices_train_as_one_does() -> None:
-    """No step syncs, both devices skip if one overflows, and the state is split like the parameters."""
+    """Two devices compute the weights of one CPU, without syncs. Both devices skip a step if one overflows."""
     reference = Training("cpu", torch.optim.AdamW, torch.amp.grad_scaler.GradScaler)
     for number in range(BATCHES):
         reference.step(*batch(number))

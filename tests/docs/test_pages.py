@@ -1,4 +1,4 @@
-"""The commands, paths and snippets of the pages. For slow commands and builds, only the words are checked."""
+"""The commands, paths and snippets of the documentation. Only the arguments of slow commands are checked."""
 
 import contextlib
 import fnmatch
@@ -24,14 +24,14 @@ from tests.support import snippets
 from tests.support.process import printed_by, run_python
 from tests.support.snippets import PAGES, ROOT, page
 
-# A variable for a user's command. PyTorch warns if NumPy is not installed.
+# Without NumPy, PyTorch prints a warning that the pages do not show.
 OWN = {"PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
 COMMANDS = sorted(set().union(*map(snippets.commands, PAGES)))
 QUICK = {"conv2d", "LSTM", "diff"}  # These polycast commands run, because they are fast.
 
 
 def explained(explain: Callable[[], object]) -> str:
-    """Return the help of a command."""
+    """Return the help that a command prints."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         explain()
@@ -40,7 +40,7 @@ def explained(explain: Callable[[], object]) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_exists(command: str) -> None:
-    """The command runs, accepts the options on the page, or names existing targets of make, packages or modules."""
+    """A command on a page runs if it is fast. Otherwise, its options, ``make`` targets, packages or modules exist."""
     words = shlex.split(command.removeprefix("uv ").removeprefix("python -m ").partition(" -- ")[0])
     options = [word for word in words if word.startswith("--")]
     if words[0] == "make":
@@ -70,10 +70,10 @@ def test_the_paths_in_the_pages_exist() -> None:
         for text in snippets.inline(name)
         if re.fullmatch(r"[\w./]+/[\w.]*|\w+\.(py|yaml|md|txt)", text)
     ]
-    # `make docs` generates the pages of ops, and checks all links and anchors of the site.
+    # This test checks only the files, because `make docs` checks all links and anchors of the site.
     files = [(ROOT / name).parent / link.partition("#")[0] for name, link in links if not link.startswith("http")]
     assert [path for path in files if not path.exists()] == []
-    # Files that make writes need not exist, and `errors.txt` is the name of a file in several folders of tests.
+    # These paths need not exist: `make` writes some of them, and several folders have an `errors.txt`.
     later = ("build/", ".venv", "errors.txt")
     tops = (ROOT, ROOT / "python" / "polycast")  # A path is relative to the root or to the package's folder.
     own = [(name, path) for name, path in paths if not path.startswith(later)]
@@ -107,7 +107,7 @@ def printed() -> dict[str, list[str] | str]:
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_examples_of_a_page_print_what_it_shows(name: str, printed: dict[str, list[str] | str]) -> None:
-    """A block can use names of earlier blocks."""
+    """The code blocks of a page, run in order with shared variables, print the output that the page shows."""
     shown = snippets.examples(name)
     lacking = snippets.missing(example.source for example in shown)
     if lacking:
@@ -129,7 +129,7 @@ def test_a_policy_file_in_a_page_has_no_problems(tmp_path: Path) -> None:
 
 
 def test_the_ops_with_different_rules_match_the_table() -> None:
-    """A name in the table can be a pattern. Only PyTorch 2.9 has a record of XLA."""
+    """``docs/importing.md`` lists each op whose rule differs from PyTorch's, and for PyTorch 2.9 no other op."""
     release = torch.__version__.rpartition(".")[0]
     text = page("docs/importing.md").partition("## Ops whose results differ")[2]
     names = {name for cell in re.findall(r"(?m)^\| (`.*?) \|", text) for name in re.findall("`(.*?)`", cell)}
@@ -141,7 +141,7 @@ def test_the_ops_with_different_rules_match_the_table() -> None:
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.source)
 def test_a_command_prints_what_its_page_shows(session: snippets.Example) -> None:
-    """A page shows stdout before stderr."""
+    """A command prints the output that its page shows, with stdout before stderr."""
     words = shlex.split(session.source)
     assert words[:2] == ["python", "-m"]
     done = run_python(*words[1:], cwd=ROOT, **OWN)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.support.snippets import PAGES, ROOT, page
 
 SENTENCE = re.compile(r"^- \*\*(\d)\.(\d)\*\* ", re.MULTILINE)
-# A citation, such as "Specification 3.1" or "specification 3.1, 3.2 and 4.1", can go on in the next line or be a link.
+# A citation, such as "Specification 3.1" or "specification 3.1, 3.2 and 4.1", can span two lines or be a link.
 CITATION = re.compile(r"\bspecification\s+(\d\.\d(?:(?:,|\s|and)+\d\.\d)*)", re.IGNORECASE)
 
 

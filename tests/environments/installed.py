@@ -1,10 +1,10 @@
-"""A script that creates an environment over the packages of a Python: ``make test TORCH=installed``.
+"""A script that creates an environment with the packages of a Python installation, for ``make test TORCH=installed``.
 
     PYTHON tests/environments/installed.py FOLDER
 
 The environment has all packages of ``PYTHON``, even if ``PYTHON`` belongs to a virtual environment, whose packages
-``--system-site-packages`` would not include. The script downloads nothing, and writes only below the folder. If the
-build or the tests need a package that ``PYTHON`` lacks, the error contains its name. A later run changes nothing,
+``--system-site-packages`` would not include. The script downloads nothing, and writes only below the folder. If
+``PYTHON`` lacks a package that the build or the tests need, the error names the package. A later run changes nothing,
 unless ``PYTHON`` or its PyTorch has changed.
 """
 
@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-# Modules, with the requirements by which pip installs them. All other packages of the tests are optional.
+# The build and the tests need these modules, with these requirements for pip. All other packages are optional.
 NEEDED = {
     "torch": "torch",
     "setuptools": "'setuptools>=77'",

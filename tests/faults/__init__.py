@@ -1,4 +1,4 @@
-"""A tool that measures how many faults the tests catch, with tests of its own.
+"""A tool that measures how many injected faults the tests catch.
 
 See ``python -m tests.faults --help``.
 """

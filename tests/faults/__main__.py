@@ -1,16 +1,16 @@
-"""A tool that injects faults, runs tests, and writes a table of the faults, the results and the seconds.
+"""A tool that injects faults, runs tests, and writes each fault, its result and its duration to a table.
 
     python -m tests.faults                         # all faults; resumes an interrupted run
     python -m tests.faults scaler                  # the faults whose names or files contain the word
     python -m tests.faults --compare before.tsv    # the faults that an earlier table lists as caught, and new ones
 
-For a changed source tree, the tool starts a new table in a new folder of `build/faults/`. The suite runs once for each
-table, to record the lines that each test executes. For a fault in a line without a recorded test, or not in Python, the
-tests of the file's area run. All faults take one to two hours on two cores. coverage.py is required.
+Each state of the source tree has a table, in a folder of `build/faults/`. For each table, the suite runs once to record
+the lines that each test executes. For each fault, the tests that execute its line run. If there are none, or the file
+is not Python, the tests of its area run. All faults take one to two hours on two cores. coverage.py is required.
 
-Results: "caught" names the failed test, or the build. "crash" counts as caught: an import of the tests failed, or their
-process died. "survived": no test failed. "timeout" and "not run" count as neither. The exit status is 1 if a fault that
-`--compare` lists as caught survives, if a fault's tests did not run, or if tests do not pass without a fault.
+The result is "caught" if a test or the build failed, and "survived" if no test failed. "crash" counts as caught: an
+import of the tests failed, or their process died. "timeout" and "not run" count as neither. The exit status is 1 if a
+fault that `--compare` lists as caught survives. It is also 1 if tests fail without a fault, or do not run.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def is_caught(row: dict[str, str]) -> bool:
 
 
 def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> Iterator[tuple[Fault, Outcome]]:
-    """Run the tests of each fault in as many processes as there are jobs, and yield the fault with its outcome.
+    """Run the tests of each fault in ``jobs`` processes, and yield the fault with its outcome.
 
     Raises:
         SystemExit: If the tests of an area do not pass without a fault.
@@ -62,7 +62,7 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
             if outcome.result != "survived":
                 text = f"without a fault, {' '.join(area)}: {outcome.result} {outcome.by}; fix these tests first"
                 sys.exit(text + ", or raise --limit" * (outcome.result == "timeout"))
-        # Faults in compiled files come last, because a build leaves objects for the next build.
+        # Faults in compiled files run last, so that each of their builds reuses the objects of the build before it.
         ordered = sorted(faults, key=lambda fault: fault.file.startswith(COMPILED))
         futures = {pool.submit(run, fault, tests[fault].tests): fault for fault in ordered}
         for done in as_completed(futures):
@@ -70,7 +70,7 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
 
 
 def report(table: Table, before: Table) -> int:
-    """Print the results other than "caught", print which caught faults survive now, and return the exit status."""
+    """Print each result except "caught", and each fault that is no longer caught, and return the exit status."""
     print(f"{sum(map(is_caught, table.values()))} of {len(table)} faults caught")
     for name, row in table.items():
         if row["result"] != "caught":

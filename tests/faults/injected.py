@@ -1,7 +1,7 @@
 """Faults: defects that this project once fixed, and mutants that a seed selects.
 
-Each defect in ``history/*.yaml`` has a name, the commit of the fix, a file, the consequence for a user, and a text that
-occurs once in the file, with its faulty form. A mutant changes or drops a token or statement, or swaps two arguments.
+Each defect in ``history/*.yaml`` has a name, the commit of the fix, a file, and the consequence for a user. Its code
+occurs once in the file. A mutant changes or drops a token or statement, or swaps two arguments.
 """
 
 import ast
@@ -16,12 +16,12 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SEED = 20261124
-# The number of mutants to draw from each folder, from the files with the given suffixes.
+# This number of mutants is drawn from the files in each folder that have these suffixes.
 MUTANTS = {("python/polycast", ".py"): 120, ("csrc", ".cpp .h"): 25, ("codegen", ".py .j2"): 25}
 NOT_MUTATED = ("_built_for.py", "op_samples.py")  # The first file is generated, and the second has sample arguments.
 
 FIXED = (ast.Starred, ast.Constant)  # An argument of this kind is not swapped.
-Site = tuple[int, int, str]  # The start and the end of a text, and the replacement.
+Site = tuple[int, int, str]  # The start and the end of the text to replace, and the new text.
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Fault:
     """A file with one change."""
 
     name: str
-    file: str  # The path from the root.
+    file: str  # The path, relative to the root of the repository.
     line: int
     shows: str
     text: str  # The whole file, with the change.
@@ -59,7 +59,7 @@ def history() -> list[Fault]:
 
 
 def mutants() -> list[Fault]:
-    """Return the mutants for the seed. If possible, a folder has about as many mutants for each kind of change."""
+    """Return the mutants that the seed selects, with about the same number of each kind of change in a folder."""
     faults = []
     for (folder, suffixes), number in MUTANTS.items():
         kinds: dict[str, list[Fault]] = {}
@@ -90,7 +90,7 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 
 
 def _python_sites(text: str) -> Iterator[tuple[str, Site]]:
-    """Yield the possible changes of a Python file, by patterns of its syntax tree."""
+    """Yield the possible changes of a Python file, which patterns find in its syntax tree."""
     lines = text.splitlines(keepends=True)
     starts = [0, *itertools.accumulate(map(len, lines))]
 
@@ -123,7 +123,7 @@ def _python_sites(text: str) -> Iterator[tuple[str, Site]]:
 
 
 _OPPOSITES = {"==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&&"}
-# The kinds of change in C++ or a template: the pattern, and the replacement of a match.
+# Each kind of change in C++ or a template has a pattern, and a function that returns the replacement of a match.
 _LINES: dict[str, tuple[str, Callable[[re.Match[str]], str]]] = {
     "comparison": (r"(?<= )(==|!=|<=|>=|&&|\|\|)(?= )", lambda found: _OPPOSITES[found[0]]),
     "dropped": (
@@ -136,7 +136,7 @@ _LINES: dict[str, tuple[str, Callable[[re.Match[str]], str]]] = {
 
 
 def _line_sites(text: str) -> Iterator[tuple[str, Site]]:
-    """Yield the possible changes of C++ or a template, by patterns within a line."""
+    """Yield the possible changes of C++ or a template, which patterns find within a line."""
     bare = re.sub(r"//.*|/\*.*?\*/|#.*|\"[^\"\n]*\"", lambda found: " " * len(found[0]), text)
     for kind, (pattern, change) in _LINES.items():
         for found in re.finditer(pattern, bare):

@@ -1,6 +1,6 @@
-"""The injection of one fault after another into a copy of the source tree, where tests run until a test fails.
+"""Functions that inject a fault into a copy of the source tree, and run tests there until a test fails.
 
-The tests of a fault run in a fork of a process that has imported PyTorch and other packages. This saves seconds.
+The tests run in a fork of a process that has imported PyTorch, so each fault saves the seconds of the import.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ COMPILED = ("csrc/", "codegen/templates/autocast/")
 
 
 class Outcome(NamedTuple):
-    """The outcome of a fault."""
+    """The outcome of the tests of a fault."""
 
     result: str  # "caught", "crash", "survived", "timeout" or "not run".
     by: str  # The test that failed, or another cause of the result.
@@ -86,7 +86,7 @@ def build(copy: Path) -> bool:
 
 
 def outcome_of(status: int, log: str) -> tuple[str, str]:
-    """Return the result of a run of pytest, and the failed test or another cause, from the status and the output."""
+    """Return the result of a run of pytest, and its cause, such as the failed test."""
     found = FAILED.search(log)
     if status == pytest.ExitCode.OK:
         return "survived", ""
@@ -140,7 +140,7 @@ def test_with(fault: Fault, tests: tuple[str, ...]) -> tuple[str, str]:
 
 
 def test(tests: tuple[str, ...]) -> tuple[str, str]:
-    """Run tests in a fork until one fails or three times the limit is over, and return the result and cause."""
+    """Run tests in a fork until one fails or the time is over, and return the result and its cause."""
     log = _copy / "build" / "log.txt"
     child = os.fork()
     if child == 0:

@@ -1,7 +1,7 @@
 """The selection of the tests for a fault: the tests that execute its line, with tests of its area first.
 
-``record`` runs the suite once with coverage.py, and writes the lines and the duration of each test. If no test has the
-line of a fault (it may run at import, in another process or in C++), all tests of the area run.
+``record`` runs the suite once with coverage.py, and writes the lines and the duration of each test. A line that runs at
+import, in another process or in C++ has no recorded test. For a fault in such a line, all tests of its area run.
 """
 
 import os
@@ -52,7 +52,7 @@ class Recording:
             self.durations = dict(database.execute("select test, seconds from durations"))
 
     def tests_of(self, fault: Fault, seconds: float) -> Chosen:
-        """Return the tests for a fault: recorded tests up to these seconds, but at least one, or the area's tests."""
+        """Return a fault's recorded tests, up to a total of ``seconds`` but at least one, or the tests of its area."""
         wanted = area(fault.file)
 
         def order(test: str) -> tuple[int, float]:

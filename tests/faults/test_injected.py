@@ -1,4 +1,4 @@
-"""The faults in ``history/`` apply to the source tree, mutants are drawn, areas exist, and statuses are interpreted."""
+"""The faults in ``history/``, the mutants, the areas of tests, and the outcomes of runs of pytest."""
 
 from collections import Counter
 from pathlib import Path
