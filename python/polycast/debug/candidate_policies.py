@@ -15,7 +15,7 @@ from polycast.scope import module_keys
 from polycast.scope.assignment import assigned
 from polycast.torch_internals import DispatchKey
 
-_Rules: TypeAlias = dict[str, dict[str, str]]  # this maps each overload to its categories by device
+_Rules: TypeAlias = dict[str, dict[str, str]]  # the keys are overloads, and the values are categories by device
 
 
 class Candidate(NamedTuple):
@@ -81,7 +81,7 @@ class CandidatePolicies:
         """A switch for each op with different rules, in each module. The switches of recorded calls are first."""
 
     def _around(self, module: str) -> str:
-        """Return the closest outer module that can have rules. They apply in the given module if it has none."""
+        """Return the closest outer module that can have rules. Its rules apply in a module without its own rules."""
         module = module.rpartition(".")[0]
         return module if module in self._modules else self._around(module)
 

@@ -7,10 +7,10 @@ search continues for the shortest prefix that is bad together with the culprits 
 therefore needs about k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more runs
 for the same sets; in the worst case no search needs fewer than log2(n).
 
-The search assumes that more switches as in "bad" never make a bad program good. If that is wrong, or if a run cannot be
-tested, the result is still a set with which the program was bad. At the end the program runs without each switch of the
-set, so the set is minimal in every case. The search repeats these runs and a run with the set, because a program that
-fails at random gives false answers.
+The search assumes that more switches as in "bad" never make a bad program good. If the assumption is wrong, or if a run
+cannot be tested, the result is still a set with which the program was bad. At the end the program runs without each
+switch of the set, so the set is minimal in every case. The search repeats these runs and a run with the set, because a
+program that fails at random gives false answers.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -63,7 +63,7 @@ def gather_group(
 ) -> TensorLists | None:
     """Return the lists for a step of parameters that have gradients, or None if ``torch.optim`` must step them.
 
-    The names of a parameter's state are in the order of the operator's lists. A name of None gives an empty list.
+    The names of a parameter's state are in the order of the operator's lists. The name None stands for an empty list.
 
     Raises:
         KeyError: If the state of a parameter lacks one of the names.

@@ -25,7 +25,7 @@ def is_skipped(scalars: Scalars) -> bool:
 
 
 def read_lr(lr: Any) -> float:
-    """Return a learning rate as a number, because PyTorch's steps round tensors. This syncs for an accelerator's."""
+    """Return a learning rate as a number, because PyTorch's steps round tensors. An accelerator's tensor needs a sync."""
     number = float(lr)
     if isnan(number):
         raise ValueError(f"lr: expected a number, got {number}; pass a learning rate that is not NaN")
