@@ -43,7 +43,7 @@ class Run(NamedTuple):
     """0 is good, 125 cannot be tested, and any other status up to 127 is bad. A higher status ends the search."""
     seconds: float
     message: str
-    """How the run ended; for a command, also the last lines of its output."""
+    """A description of the run's end; for a command, also the last lines of its output."""
 
 
 def bisect(
@@ -71,7 +71,7 @@ def bisect(
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which the program is bad, in one of the forms of ``good``.
         repeat: The largest number of runs for an answer. The answer is bad after the first bad run. If a share p of the
-            runs is bad, the answer is good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3, repeat = 12.
+            runs is bad, the answer is good with probability (1 - p) ** repeat: 0.8 % for p = 1/3, repeat = 12.
         progress: A function that is called with a line of text after each run except the recorded one.
         model: The model that the program runs, directly or as copies. Each run assigns rules to modules of the model,
             as :func:`polycast.assign` does.

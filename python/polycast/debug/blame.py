@@ -28,14 +28,14 @@ class Node(NamedTuple):
     local: float | None
     """The error that the op itself makes; None if unknown."""
     errors: Sequence[float]
-    """The errors of its results."""
+    """The errors of the op's results."""
     norms: Sequence[float]
-    """The norms of its results."""
+    """The norms of the op's results."""
     inputs: Sequence[Result]
 
 
 def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
-    """Return the share of each op in the error of the ends, from 0 to 1.
+    """Return the share of each op in the error of the program's results, from 0 to 1.
 
     Args:
         nodes: The ops, in the order in which they ran.

@@ -68,7 +68,7 @@ class Call:
     """A category or a dtype; "unlisted" if the op has no rule, "stock" if PyTorch's own autocast kernel ran."""
     origin: str
     """The origin of the rule. A built-in rule has "policy.yaml", and the reason if PyTorch has another rule. A policy's
-    rule has "process: KEY", "region: KEY" or "module: KEY". The origin is "torch" for "stock", "" for "unlisted"."""
+    rule has "process: KEY", "region: KEY" or "module: KEY". The rule "stock" has "torch", and "unlisted" has ""."""
     given: tuple[torch.dtype, ...]
     arrived: tuple[torch.dtype, ...]
     """The dtypes that the op computed in."""

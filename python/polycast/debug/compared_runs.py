@@ -102,7 +102,7 @@ class ProgramRun:
     def _sources(self, end: Result) -> Iterator[Result]:
         """Yield a result, or the results from which it was cast or summed up as a gradient.
 
-        Other runs may lack the cast, and they lack the sum if the weight had no gradient before.
+        Other runs may lack the cast. They lack the sum if the weight had no gradient before.
         """
         ran = self.calls[end[0]]
         if ran.is_cast or (ran.site.phase == BACKWARD and ran.op == "add_"):
@@ -151,8 +151,8 @@ def written_name(op: str) -> str:
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
     """Return the largest error and the largest norm of a call's results; None if they cannot be measured.
 
-    Only ops of ATen run again, because others may have side effects. Calls with a uint8 input do not run again, because
-    the input may be a workspace that a forward kernel filled in another dtype for its backward.
+    Only ops of ATen run again, because others may have side effects. Calls with a uint8 input do not run again. The
+    input may be a workspace that a forward kernel filled in another dtype for its backward.
     """
     call = step.calls[index]
     given = step.inputs_as_given(index)

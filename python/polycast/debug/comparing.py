@@ -51,7 +51,7 @@ class Comparison(tuple[Error, ...]):
     missing: int
     """The number of calls, except casts, without a counterpart of the same shapes in the other run."""
     redrawn: list[Site]
-    """Calls that may have drawn other random numbers in the reference run. They add to the errors of later calls."""
+    """Calls whose random numbers may differ in the reference run. The difference adds to the errors of later calls."""
     error: float
     """The error of the results of the program: its return values, or the values that no op reads, and its gradients."""
     policy: Policy | None
@@ -60,7 +60,7 @@ class Comparison(tuple[Error, ...]):
     """The error of the results in a run under ``policy``. The attribute is missing if ``policy`` is None."""
 
     def worst(self) -> list[Error]:
-        """Return the errors, the largest share first. Of equal shares, the largest local error is first."""
+        """Return the errors, the largest share first. Among equal shares, the largest local error is first."""
         return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
 
     def table(self, count: int = 20) -> str:
@@ -116,7 +116,7 @@ def compare(
     error. The ``policy`` of the comparison has the rules that more than halve the error, if any.
 
     All runs start from the same random state (PyTorch's, Python's, NumPy's global one), buffers and gradients. At the
-    end, they have their values after the first run again. Later runs use the random numbers of the first run,
+    end, ``compare`` sets them to their values after the first run. Later runs use the random numbers of the first run,
     including the numbers of dropout. Some kernels draw numbers themselves, such as attention with dropout on a GPU;
     ``redrawn`` lists their calls. Compiled code is not compared.
 

@@ -110,7 +110,7 @@ class StepCalls:
         return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
 
     def gradient_of(self, index: int) -> int | None:
-        """Return the call whose gradient a call computes: the last call in forward begun before the node existed."""
+        """Return the call whose gradient a call computes: the last forward call before the call's node existed."""
         node, found = self.calls[index].node, None
         if node == _NO_NODE or self.calls[index].function:
             return None

@@ -158,7 +158,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
 
 
 def _in_order(dtypes: Sequence[torch.dtype]) -> str:
-    """Return the names of dtypes in order. "2 float32" stands for two consecutive float32."""
+    """Return the names of dtypes in order. "2 float32" stands for two consecutive float32 dtypes."""
     groups = [(dtype, len(list(group))) for dtype, group in groupby(map(dtype_name, dtypes))]
     return ", ".join(dtype if count == 1 else f"{count} {dtype}" for dtype, count in groups)
 

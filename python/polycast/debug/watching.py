@@ -70,7 +70,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             scale after a skipped step. Without gradients, each run of the model is a step.
 
     Attributes:
-        findings: All findings. A value that follows from a finding is not another finding, even in a later step.
+        findings: The findings so far. A value that follows from a finding is not another finding, even in a later step.
         steps: The number of steps that have ended.
         ops: The number of checked calls.
         flushed: The parameters most of whose gradient underflows to zero in float16, in three or more steps.
@@ -235,7 +235,8 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
             causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
             found = causes or found
-        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # gradients follow from forward
+        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):
+            # The gradients are non-finite because of a finding in forward, so they are not findings.
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
         checks = ("non_finite", "unscale", "polycast::norm")  # scalers check gradients with these ops
         has_scaler = any(check in call.name for call in step.calls for check in checks)
@@ -308,8 +309,7 @@ def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Ite
     wide = (values.again(backward, is_wide=True) if zero else None) or {}
     right = {name: wide[key] for name in zero if (key := key_of(grads[name])) in wide}
     lost = [name for name, one in right.items() if ((grads[name] == 0) & (one != 0)).sum() > _LOST * (one != 0).sum()]
-    # If a bias loses its gradient and the weights of its module do not, the terms of the gradient cancel. An example is
-    # the key bias of attention.
+    # If only the bias of a module loses its gradient, its terms cancel, as for the key bias of attention.
     kept_in = {name.rpartition(".")[0] for name, grad in grads.items() if grad.ndim > 1 and name not in lost}
     for name in lost:
         module, _, own = name.rpartition(".")

@@ -128,8 +128,8 @@ class GradScaler(TorchGradScaler):
             norm_type: The order of the norm, above 0, or infinity. Complex gradients require 2.
 
         Returns:
-            The norm of the unscaled, unclipped gradients: one element, on the device of the scale if the scaler is
-            enabled, without a sync. The norm is non-finite if a gradient is non-finite.
+            The norm of the unscaled, unclipped gradients: one element, without a sync. If the scaler is enabled, the
+            norm is on the device of the scale. The norm is non-finite if a gradient is non-finite.
 
         Raises:
             TypeError, AssertionError: If ``optimizer`` is not an optimizer, or if nothing was scaled.
@@ -283,7 +283,7 @@ class GradScaler(TorchGradScaler):
         state, _ = self._current(optimizer, "_check_inf_per_device")
         found_infs: FoundInfs = state.of_torch["found_inf_per_device"]
         if not found_infs and getattr(self._unscale_grads_, "__func__", None) is not GradScaler._unscale_grads_:
-            found_infs = super()._check_inf_per_device(optimizer)  # the subclass's method
+            found_infs = super()._check_inf_per_device(optimizer)  # this calls the subclass's method
         found_infs = found_infs or state.check_inf(optimizer.param_groups)
         state.of_torch["found_inf_per_device"] = found_infs
         return found_infs

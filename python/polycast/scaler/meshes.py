@@ -17,7 +17,7 @@ from polycast.syncfree.tensor_lists import Group, moved
 
 
 class GradientCheck(NamedTuple):
-    """The result of a check of gradients on one device. All have the same mesh, if any, and ``split_dims``."""
+    """The result of a check of gradients on one device, of one mesh, if any, and with equal ``split_dims``."""
 
     params: Sequence[Tensor]  # the parameters of the gradients
     mesh: Any  # the mesh of the parameters and their gradients; None unless both are DTensors

@@ -48,7 +48,7 @@ class SkipAwareLR(LRScheduler):
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 
     def step(self) -> None:  # type: ignore[override]  # the CPU does not know the epoch
-        """Advance the learning rates, unless the last step of the optimizer was skipped. Call it after each step."""
+        """Advance the learning rates, unless the optimizer skipped its last step. Call this method after each step."""
         skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1
         self._count = moved(self._count, skipped.device).add_(skipped.logical_not())  # CUDA graphs need the same tensor

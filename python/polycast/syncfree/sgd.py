@@ -22,7 +22,7 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         nesterov: Whether to use Nesterov momentum.
         maximize: Whether to maximize the objective.
         state_dtype: The dtype of the momentum buffers. None selects the dtype of each parameter, as in ``torch.optim``.
-        foreach, fused: Accepted and stored in the groups. Only ``foreach`` has an effect, and only in groups for which
+        foreach, fused: Options that the groups store. Only ``foreach`` has an effect, and only in groups for which
             the step of ``torch.optim`` runs.
         differentiable: Must be False, because autograd does not record the step.
 
