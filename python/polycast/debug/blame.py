@@ -3,8 +3,8 @@
 Note [Which op is responsible for an error?]
 A small error of an op may become large: the cosine of a large angle that is 0.1 % wrong can be anything. So we divide
 the error of the results among the ops, from the last op to the first. Each op is assigned the error that it makes
-itself, and the ops that made its inputs share the rest. The squares of independent errors add up, so all parts are
-squares. In a sum the absolute errors of the inputs count, and in other ops the relative errors. The shares are
+itself, and the ops that made its inputs share the rest. The squares of independent errors add up, so we divide the
+square. In a sum the absolute errors of the inputs count, and in other ops the relative errors. The shares are
 estimates that order the ops. ``compare`` tries rules before it recommends them.
 """
 

@@ -63,7 +63,7 @@ class ModuleTracker:
         return "" if number == OUTSIDE else self.names[number]
 
     def current(self) -> int:
-        """Return the number of the innermost module that this thread is in, or ``OUTSIDE``."""
+        """Return the number of the innermost module whose forward this thread runs, or ``OUTSIDE``."""
         modules = self._stack.modules
         return modules[-1] if modules else OUTSIDE
 

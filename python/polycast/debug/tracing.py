@@ -48,7 +48,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
     Args:
         model: The model whose module names identify the calls. Without a model, names begin with the class of the
             outermost module, as in "Net.encoder.0".
-        lines: Whether to record the program's line for each call, which is slower.
+        lines: Whether to record the program's line for each call. With lines, the recording is slower.
         limit: The largest number of calls to record. The printed trace states whether later calls were dropped.
 
     Raises:

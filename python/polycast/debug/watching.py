@@ -106,7 +106,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
-        self._optimizers = 0  # this many optimizers are in their steps
+        self._optimizers = 0  # this many optimizers are running their steps
         self._checked = 0  # this many calls of the step were checked
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # these findings are of the current step
