@@ -25,7 +25,7 @@ _GOOD, _SKIP, _MOST = 0, 125, 127  # `git bisect run` reads these exit statuses 
 # Note [How likely is a wrong result?]
 # If a program fails at random, a run can give a wrong answer, and the search can find the wrong rules. A result is
 # right if these answers are right: each set is bad, each set without one of its rules is good, and the fix is good.
-# The search repeats the runs of these answers, and the runs of "good" and of "bad", until each has given its answer n
+# The search repeats the runs of these answers, and the runs of "good" and of "bad", until it has found each answer n
 # times. Assume that runs under good rules fail with a probability p. A wrong result needs n false "bad" answers and n
 # passes of "good". Its probability is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound applies if runs
 # under bad rules pass by accident.
@@ -43,7 +43,7 @@ class Run(NamedTuple):
     """0 is good, 125 cannot be tested, and any other status up to 127 is bad. A higher status ends the search."""
     seconds: float
     message: str
-    """How the run ended; for a command, also the last lines of its output."""
+    """A description of the run's end; for a command, also the last lines of its output."""
 
 
 def bisect(
@@ -57,21 +57,21 @@ def bisect(
 ) -> Bisection:
     """Find minimal sets of rules that make a program bad, and a fix.
 
-    The program runs under mixes of a good and a bad policy. Each op, or with a model each op in each module, has its
-    rule from one of the two. If only the rules of a set are as in ``bad``, the program is bad. The set is minimal: if
+    The program runs under mixes of a good and a bad policy. Each op, or with a model each op in each module, follows
+    the rule of one of the two. If only the rules of a set are as in ``bad``, the program is bad. The set is minimal: if
     any one of these rules is as in ``good``, the program is good. The search ends when the program is good with the
     rules of all sets as in ``good`` and all others as in ``bad``. The fix has only the rules that a good run needs.
 
-    The first run is recorded, and the search begins with the recorded ops and modules. Each answer on which the result
-    depends is found at least three times. Child processes that import polycast use the same process-wide policy.
+    The search records the first run, and tries the recorded ops and modules first. It checks each answer on which
+    the result depends at least three times. Child processes that import polycast use the same process-wide policy.
 
     Args:
         check: A function that runs the program, and returns whether the program is good, as a true or a false value. An
             exception counts as bad. Each call must do the same, so seed random numbers and create trained models in it.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which the program is bad, in one of the forms of ``good``.
-        repeat: The largest number of runs for an answer. A bad run is the last run for its answer. If a share p of the
-            runs is bad, the answer is good with a probability of (1 - p) ** repeat: 0.8 % for p = 1/3, repeat = 12.
+        repeat: The largest number of runs for an answer. The answer is bad after the first bad run. If a share p of the
+            runs is bad, the answer is good with probability (1 - p) ** repeat: 0.8 % for p = 1/3, repeat = 12.
         progress: A function that is called with a line of text after each run except the recorded one.
         model: The model that the program runs, directly or as copies. Each run assigns rules to modules of the model,
             as :func:`polycast.assign` does.
@@ -80,8 +80,8 @@ def bisect(
         The rules, a fix, and the number of runs. The result prints as a table.
 
     Raises:
-        ValueError: If ``repeat`` is not an integer of at least 1, if a policy has problems, if both policies are equal,
-            if the program is bad under ``good`` or good under ``bad``, or if two answers for the same rules differ.
+        ValueError: If ``repeat`` is not an integer of at least 1, a policy has problems, or both policies are equal. If
+            the program is bad under ``good`` or good under ``bad``, or if two answers for the same rules differ.
         TypeError: If ``check`` returns None, or if a policy or the model has another type.
 
     Example:
@@ -112,7 +112,7 @@ def bisect(
         return Run(int(not result), time.perf_counter() - start, message)
 
     def record(candidate: Candidate) -> list[Call]:
-        """Return the recorded calls of a run."""
+        """Run the program under a candidate, and return the recorded calls."""
         with followed(candidate, model), Observer("polycast.debug.bisect", model) as observer:
             with suppress(Exception):
                 check()
@@ -212,8 +212,8 @@ class Search:
         def made(fix: Sequence[Switch]) -> Candidate:
             return policies.candidate([one for switch in fix for one in policies.widened(switch)])
 
-        # An op that runs others is preferred, because its rule changes fewer calls. In a program that more rules as in
-        # "good" make bad again, a rule can become superfluous after another was omitted.
+        # An op that runs others is preferred, because its rule changes fewer calls. If more rules as in "good" can make
+        # the program bad again, the omission of one rule can make another superfluous.
         fix, before = sorted(culprits, key=lambda switch: policies.runs_others(switch.op)), list[Switch]()
         while fix != before:
             before = fix

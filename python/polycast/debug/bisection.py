@@ -31,7 +31,7 @@ class Bisection:
     """The rules that make a program bad, and a fix, which print as a table."""
 
     culprits: tuple[Culprit, ...]
-    """The rules. Each group alone makes the program bad. Without any one of its rules, the program is good."""
+    """The rules. Each group by itself makes the program bad. Without any one of its rules, the program is good."""
     policy: Policy
     """The "bad" policy with the rules of the fix that are not for modules, for :func:`polycast.use`."""
     modules: dict[str, Policy]

@@ -3,9 +3,9 @@
 Note [Which op is responsible for an error?]
 A small error of an op may become large: the cosine of a large angle that is 0.1 % wrong can be anything. So we divide
 the error of the results among the ops, from the last op to the first. Each op is assigned the error that it makes
-itself, and the ops that made its inputs share the rest. The squares of independent errors add up, so all parts are
-squares. In a sum the absolute errors of the inputs count, and in other ops the relative errors. The shares are
-estimates that order the ops. Rules are tried before they are recommended.
+itself, and the ops that made its inputs share the rest. The squares of independent errors add up, so we divide the
+square. In a sum the absolute errors of the inputs count, and in other ops the relative errors. The shares are
+estimates that order the ops. ``compare`` tries rules before it recommends them.
 """
 
 import math
@@ -28,14 +28,14 @@ class Node(NamedTuple):
     local: float | None
     """The error that the op itself makes; None if unknown."""
     errors: Sequence[float]
-    """The errors of its results."""
+    """The errors of the op's results."""
     norms: Sequence[float]
-    """The norms of its results."""
+    """The norms of the op's results."""
     inputs: Sequence[Result]
 
 
 def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
-    """Return the share of each op in the error of the ends, from 0 to 1.
+    """Return the share of each op in the error of the program's results, from 0 to 1.
 
     Args:
         nodes: The ops, in the order in which they ran.

@@ -1,4 +1,4 @@
-"""A call that autocast intercepts, with its casts, and the site of a call in the program."""
+"""The types of a call that autocast intercepts, of its casts, and of its site in the program."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ class Site(NamedTuple):
     """The position of a call in a program."""
 
     phase: str
-    """"forward"; "backward" if autograd made the call; "step" within an optimizer's step, in a watch. A module's
-    forward that backward runs again is "forward", except in a trace."""
+    """"backward" if autograd made the call; in a watch, "step" if an optimizer's step made it; otherwise "forward".
+    If backward runs a module's forward again, the phase is "forward", except in a trace."""
     module: str
-    """The name of the innermost module that made the call; "" for the model itself, and outside of modules. In
-    backward, watches and comparisons have the name of the module or weight whose gradient the call computes."""
+    """The name of the innermost module that made the call; "" for the model itself, and outside of modules. For
+    calls in backward, ``watch`` and ``compare`` name the module or weight whose gradient the call computes."""
     op: str
     n: int
     """The number of earlier calls of the op in this phase and module."""
@@ -48,9 +48,9 @@ class Cast:
     to: torch.dtype
     elements: int
     reused: bool
-    """Whether the cast was already in the cast cache, or made for another argument."""
+    """Whether the cast cache had the cast already, or an earlier argument is the same tensor."""
     weight: str | None
-    """The name, if the argument is a weight of the model; None for other tensors, and without a model."""
+    """The argument's name if it is a weight of the model; None for other tensors, and without a model."""
 
     @property
     def bytes(self) -> int:
@@ -67,8 +67,8 @@ class Call:
     rule: str
     """A category or a dtype; "unlisted" if the op has no rule, "stock" if PyTorch's own autocast kernel ran."""
     origin: str
-    """The origin of the rule: "policy.yaml", with the reason if PyTorch has another rule; "process: ...",
-    "region: ..." or "module: ..." with the key in that policy; "torch" for "stock"; "" for "unlisted"."""
+    """The origin of the rule. A built-in rule has "policy.yaml", and the reason if PyTorch has another rule. A policy's
+    rule has "process: KEY", "region: KEY" or "module: KEY". The rule "stock" has "torch", and "unlisted" has ""."""
     given: tuple[torch.dtype, ...]
     arrived: tuple[torch.dtype, ...]
     """The dtypes that the op computed in."""

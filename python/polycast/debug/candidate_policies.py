@@ -15,7 +15,7 @@ from polycast.scope import module_keys
 from polycast.scope.assignment import assigned
 from polycast.torch_internals import DispatchKey
 
-_Rules: TypeAlias = dict[str, dict[str, str]]  # this maps each overload to its categories by device
+_Rules: TypeAlias = dict[str, dict[str, str]]  # the keys are overloads, and the values are categories by device
 
 
 class Candidate(NamedTuple):
@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
 
     policy: Policy
     modules: dict[str, Policy]
-    """The policies by the name of the module, as :func:`polycast.assign` accepts them."""
+    """The policies by the name of the module, in the form that :func:`polycast.assign` accepts."""
 
 
 class Switch(NamedTuple):
@@ -44,8 +44,8 @@ class CandidatePolicies:
         good: The policy under which the program is good.
         bad: The policy under which the program is bad.
         model: The model whose modules are switched separately. None switches each op as a whole.
-        calls: Recorded calls of a run under "bad". Their switches come first. Calls of compiled code, other processes
-            and the program's other threads are not recorded.
+        calls: Recorded calls of a run under "bad". The switches of these calls are first. Calls of compiled code, other
+            processes and the program's other threads are not recorded.
     """
 
     def __init__(self, good: Policy, bad: Policy, model: nn.Module | None, calls: Iterable[Call] = ()) -> None:
@@ -65,7 +65,7 @@ class CandidatePolicies:
         by_policy = {policy: _by_op(policy) for policy in {*self._own.values()}}
         self._own_rules = {module: by_policy[policy] for module, policy in self._own.items()}
         self.regions: dict[str, str] = {}
-        """Rules of regions for ops in ``_rules``. They override the process, and rules of modules override them."""
+        """Rules of regions for ops in ``_rules``. They override process rules. Rules of modules override them."""
         seen: dict[Switch, None] = {}
         for call in calls:
             op, module = call.op.partition(".")[0], call.module
@@ -81,7 +81,7 @@ class CandidatePolicies:
         """A switch for each op with different rules, in each module. The switches of recorded calls are first."""
 
     def _around(self, module: str) -> str:
-        """Return the closest outer module that can have rules. They apply in the given module if it has none."""
+        """Return the closest outer module that can have rules. Its rules apply in a module without its own rules."""
         module = module.rpartition(".")[0]
         return module if module in self._modules else self._around(module)
 
@@ -142,7 +142,7 @@ class CandidatePolicies:
         return good, bad
 
     def runs_others(self, op: str) -> bool:
-        """Return whether an op runs other ops, as "softmax" runs "_softmax", and is unlisted in "bad"."""
+        """Return whether an op is unlisted in "bad" and runs other ops. For example, "softmax" runs "_softmax"."""
         packet = getattr(torch.ops.aten, op, None)
         # `overloads_of` omits TorchScript's own overloads, such as `pow.int`, for which PyTorch's query would raise.
         names = [] if packet is None else [name.partition(".")[2] or "default" for name in overloads_of(qualified(op))]

@@ -22,11 +22,11 @@ TOOL = "polycast.debug.compare"
 
 @dataclass
 class Ran:
-    """A call that computes results. Views are omitted."""
+    """A call that computes results, not only views."""
 
     site: Site
     op: str
-    """The op by its name in policies; in backward, if the call has no rule, the op whose gradient it computes."""
+    """The op by its name in policies. A call in backward without a rule has the op whose gradient it computes."""
     to_rule: str | None
     """The op whose rule may change the dtype that the call computes in, or None."""
     results: list[Tensor]
@@ -102,7 +102,7 @@ class ProgramRun:
     def _sources(self, end: Result) -> Iterator[Result]:
         """Yield a result, or the results from which it was cast or summed up as a gradient.
 
-        Other runs may lack the cast, and they lack the sum if the weight had no gradient before.
+        Other runs may lack the cast. They lack the sum if the weight had no gradient before.
         """
         ran = self.calls[end[0]]
         if ran.is_cast or (ran.site.phase == BACKWARD and ran.op == "add_"):
@@ -112,7 +112,7 @@ class ProgramRun:
             yield end
 
     def _results_in(self, inputs: Iterable[tuple[Key, tuple[int, ...]]]) -> tuple[Result, ...]:
-        """Return the results that tensors contain. Each tensor is given as its key and its makers."""
+        """Return the results that tensors contain. ``inputs`` has the key and the makers of each tensor."""
         found: dict[Result, None] = {}
         for key, makers in inputs:
             for maker in makers:
@@ -121,7 +121,7 @@ class ProgramRun:
                     if key[0] in memories:
                         found[self._numbers[maker], memories.index(key[0])] = None
                 else:
-                    found |= dict.fromkeys(self._origins[maker])  # the maker has no results, like a view
+                    found |= dict.fromkeys(self._origins[maker])  # for example, a view has no results
         return tuple(found)
 
     def _ran(self, step: StepCalls, index: int, measures: bool) -> Ran:
@@ -151,8 +151,8 @@ def written_name(op: str) -> str:
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
     """Return the largest error and the largest norm of a call's results; None if they cannot be measured.
 
-    Only ops of ATen run again, because others may have side effects. Calls with a uint8 input do not, because the input
-    may be a workspace that a forward kernel filled for its backward in another dtype.
+    Only ops of ATen run again, because others may have side effects. Calls with a uint8 input do not run again. The
+    input may be a workspace that a forward kernel filled in another dtype for its backward.
     """
     call = step.calls[index]
     given = step.inputs_as_given(index)

@@ -32,13 +32,13 @@ class Error(NamedTuple):
     op: str
     """The op by its name in policies. A call in backward without a rule has the op whose gradient it computes."""
     dtypes: tuple[torch.dtype, ...]
-    """The dtypes of its results."""
+    """The dtypes of the call's results."""
     local: float | None
-    """The error that the op itself makes: its result, relative to a second call of the op in float32 with the same
-    inputs. None if the op cannot be called twice, such as a random op or an op of another library."""
+    """The error that the op itself makes, compared with a second call of the op in float32 with the same inputs. None
+    if the op cannot be called twice, such as a random op or an op of another library."""
     so_far: float | None
-    """The accumulated error: the error of the result, relative to the reference run. None for a cast, and if the
-    reference run has no such call with results of the same shapes."""
+    """The accumulated error of the result, compared with the reference run. None for a cast, and if the reference run
+    has no call at the same site with results of the same shapes."""
     before: float
     """The largest accumulated error among the inputs."""
     share: float
@@ -51,16 +51,16 @@ class Comparison(tuple[Error, ...]):
     missing: int
     """The number of calls, except casts, without a counterpart of the same shapes in the other run."""
     redrawn: list[Site]
-    """Calls that may have drawn other random numbers in the reference run, which adds to the errors of later calls."""
+    """Calls whose random numbers may differ in the reference run. The difference adds to the errors of later calls."""
     error: float
     """The error of the results of the program: its return values, or the values that no op reads, and its gradients."""
     policy: Policy | None
-    """Rules that more than halve the error. None if no tried rules do."""
+    """Rules that more than halve the error. None if none of the tried rules does."""
     error_under_policy: float
     """The error of the results in a run under ``policy``. The attribute is missing if ``policy`` is None."""
 
     def worst(self) -> list[Error]:
-        """Return the errors, the largest share first. Of equal shares, the largest local error is first."""
+        """Return the errors, the largest share first. Among equal shares, the largest local error is first."""
         return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
 
     def table(self, count: int = 20) -> str:
@@ -110,22 +110,22 @@ def compare(
 ) -> Comparison:
     """Run a program as it is and under a reference policy, and return the errors of its ops.
 
-    The errors are of the program's calls in forward, and of autograd's calls in backward. Calls of the two runs are
-    paired by phase, module, op and order. The results of both runs are in memory at once. If the error of the program's
-    results exceeds rounding, the program runs again under rules for the ops with the largest shares. The ``policy`` of
-    the comparison has the rules that more than halve the error, if any.
+    The result has the errors of the program's calls in forward and of autograd's calls in backward. Calls of the two
+    runs are paired by phase, module, op and order. The results of both runs are in memory at once. If the error of the
+    program's results exceeds rounding, the program runs again under rules for the ops with the largest shares of the
+    error. The ``policy`` of the comparison has the rules that more than halve the error, if any.
 
     All runs start from the same random state (PyTorch's, Python's, NumPy's global one), buffers and gradients. At the
-    end, these are as after the first run. Later runs use the random numbers of the first run, for dropout as well. Some
-    kernels draw their own numbers, such as attention with dropout on a GPU; ``redrawn`` lists such calls. Compiled
-    code is not compared.
+    end, ``compare`` sets them to their values after the first run. Later runs use the random numbers of the first run,
+    including the numbers of dropout. Some kernels draw numbers themselves, such as attention with dropout on a GPU;
+    ``redrawn`` lists their calls. Compiled code is not compared.
 
     An error is relative to the norm of the result in the reference run.
 
     Args:
         run: A function that runs the program with its regions: forward, and backward to compare gradients. The results
-            are the tensors that it returns (if none, the values that no op reads), and the gradients. Each call must do
-            the same with the same batch. It must not step an optimizer, because weights are not restored.
+            are the tensors that it returns (if none, the values that no op reads), and the gradients. Each call must
+            run the same ops on the same batch. It must not step an optimizer, because weights are not restored.
         model: The model whose module names identify the calls. Its buffers and gradients are restored. Without a model,
             a program with backward must set gradients to None itself; otherwise they add up from run to run.
         reference: A value for :class:`polycast.Policy`. It overrides all other policies in the reference run. "float32"
@@ -183,7 +183,7 @@ def compare(
 
 
 def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[float], list[float]]]:
-    """Return the errors and norms of the results of each call, except casts, that both runs made in the same shapes."""
+    """Return the errors and norms of the results of each call, except casts, that both runs made with equal shapes."""
     errors = {
         site: error
         for site, ran in run.by_site.items()
@@ -201,7 +201,7 @@ def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[floa
 def _squares(
     first: ProgramRun, ends: Sequence[Result], errors: Mapping[Site, tuple[list[float], list[float]]]
 ) -> dict[Result, float]:
-    """Return the square of the error of each end. All gradients count as one vector."""
+    """Return the square of the error of each result of the program. All gradients count as one vector."""
     found = {}
     for end in ends:
         site = first.calls[end[0]].site
@@ -254,7 +254,7 @@ def _candidates(comparison: Comparison, calls: Sequence[Ran]) -> list[str]:
 
 
 def _try_rules(comparison: Comparison, candidates: Sequence[str], error_under: Callable[..., float]) -> None:
-    """Find rules that more than halve the error, for few ops, and set them in the comparison."""
+    """Find rules for few ops that more than halve the error, and store them in the comparison."""
     least, enough = error_under(*candidates), _ordinary(comparison)
     if least < comparison.error / 2:
         bound = min(max(1.5 * least, enough), comparison.error / 2)

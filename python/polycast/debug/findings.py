@@ -23,7 +23,7 @@ _FUNCTION = "Backward"  # the name of the node of a `torch.autograd.Function` en
 
 @dataclass(frozen=True)
 class Finding:
-    """An op that makes infinities or NaNs from finite inputs, or NaNs from infinities, and the op where this begins.
+    """An op that makes infinities or NaNs from finite inputs, or NaNs from infinities, and the op that causes them.
 
     An op whose inputs had NaNs is a finding as well if no watched op made the NaNs.
     """
@@ -36,15 +36,15 @@ class Finding:
     shows: Site
     """The op with the non-finite result; in backward, usually the op whose gradient is non-finite."""
     call: Call | None
-    """The call that autocast intercepted at the site, if possible one with a rule; None if it intercepted none."""
+    """The call that autocast intercepted at the site, preferably a call with a rule; None if it intercepted none."""
     inputs: tuple[Magnitude, ...]
     """Magnitudes of known floating-point inputs at the site; in backward, of the call with the non-finite result."""
     result: Magnitude
     """The magnitude of the non-finite result."""
     made: tuple[tuple[float, float], ...]
-    """The largest and the smallest absolute result at the site, each as it is and in float32; empty if unknown."""
+    """The largest and the smallest absolute result at the site, each as computed and in float32; empty if unknown."""
     remedy: str
-    """The last printed line: rules that were tried and give finite results, other advice, or rules tried in vain."""
+    """The last printed line: rules under which the result is finite, other advice, or rules that do not help."""
     skipped: bool = False
     """Whether a scaler skipped the step."""
 

@@ -119,7 +119,7 @@ class NonFinite:
         return known
 
     def _makes_nan(self, index: int, lost: Values | None = None) -> bool:
-        """Return whether a call that runs again, with ones for the inputs in ``lost``, makes a NaN or fails."""
+        """Return whether a call makes a NaN or fails if it runs again, with ones for the inputs in ``lost``."""
         ones = {key: torch.ones_like(tensor) for key, tensor in (lost or {}).items()}
         values = self.again([index], given=ones)
         return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
@@ -220,7 +220,7 @@ def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]
 
 def difference(one: Tensor, right: Tensor) -> float:
     """Return the error of a tensor, relative to the norm of the right one, over the right one's finite elements."""
-    if right.is_sparse:  # for example, the gradient of an embedding
+    if right.is_sparse:  # the gradient of an embedding may be sparse
         one, right = one.to_dense(), right.to_dense()
     if not devices.facts_of(right.device.type).has_float64:
         one, right = one.cpu(), right.cpu()

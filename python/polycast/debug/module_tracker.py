@@ -1,4 +1,4 @@
-"""A tracker of the module in which a call is made."""
+"""A tracker of the module whose forward makes a call."""
 
 import contextlib
 import itertools
@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from polycast._extension import set_module
 
 OUTSIDE = -1
-# PyTorch warns that compiled modules ignore global hooks. The observer does not record compiled code.
+# PyTorch warns that compiled modules ignore global hooks. Compiled code is not recorded, so we hide the warning.
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
@@ -28,8 +28,8 @@ class _Stack(threading.local):
 class ModuleTracker:
     """A tracker of the innermost module whose forward each thread runs, and of the names of modules.
 
-    With a model, the names come from its ``named_modules``. Without a model, an outermost module has the name of its
-    class, such as "Net". A second instance is "Net#2", and a module inside is "Net.encoder.0".
+    A model's ``named_modules`` defines the names. Without a model, an outermost module has the name of its class, such
+    as "Net", and a second instance has "Net#2". An inner module has a name such as "Net.encoder.0".
 
     We use PyTorch's global hooks, because hooks of a single module change the program. PyTorch runs other code for a
     module with hooks, scripted modules accept no hooks, and copies of the module inherit the hooks.
@@ -38,7 +38,7 @@ class ModuleTracker:
 
     def __init__(self, model: nn.Module | None) -> None:
         self.names: list[str] = []
-        # This maps `Tensor._cdata` to the name of a weight of the model.
+        # The keys are the addresses `Tensor._cdata` of the model's weights, and the values are their names.
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self._stack = _Stack()
@@ -63,7 +63,7 @@ class ModuleTracker:
         return "" if number == OUTSIDE else self.names[number]
 
     def current(self) -> int:
-        """Return the number of the innermost module that this thread is in, or ``OUTSIDE``."""
+        """Return the number of the innermost module whose forward this thread runs, or ``OUTSIDE``."""
         modules = self._stack.modules
         return modules[-1] if modules else OUTSIDE
 

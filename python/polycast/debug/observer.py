@@ -43,7 +43,7 @@ class Observer:
     ) -> None:
         self.modules = ModuleTracker(model)
         self.is_complete = True
-        """Whether no call was dropped because of the limit."""
+        """Whether the number of calls is within the limit, so that all were recorded."""
         self._recording = tool, _LIBRARIES if lines else None, limit + 1  # one more call shows that calls were dropped
         self._limit = limit
 

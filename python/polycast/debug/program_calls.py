@@ -100,7 +100,7 @@ class StepCalls:
             return self._modules.name(call.module)
         if call.weight:
             return self._modules.weights.get(call.weight, "")
-        if call.function:  # the calls in its forward have nodes with higher numbers
+        if call.function:  # the function's forward has nodes with higher numbers
             return next((self.module(one) for one in self._forward if self.calls[one].node > call.node), "")
         of = self.gradient_of(index)
         return "" if of is None else self.module(of)
@@ -110,7 +110,7 @@ class StepCalls:
         return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
 
     def gradient_of(self, index: int) -> int | None:
-        """Return the call whose gradient a call in backward computes: the last one begun before its node existed."""
+        """Return the call whose gradient a call computes: the last forward call before the call's node existed."""
         node, found = self.calls[index].node, None
         if node == _NO_NODE or self.calls[index].function:
             return None
@@ -124,8 +124,8 @@ class StepCalls:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
         In backward, a call without a rule has the dtype of its forward call. If the forward call has no rule, the
-        calls that made its inputs are searched for a call with a rule. In forward, such a call is often a cast to the
-        dtype of the last ruled call.
+        calls that made its inputs are searched for a call with a rule. In forward, a call without a rule is often a
+        cast to the dtype of the last ruled call.
         """
         if next(self.rules(index), None) is not None:
             return index

@@ -54,7 +54,7 @@ class ProgramState:
 
 
 def _numpy_random() -> Any:
-    """Return NumPy's module of random numbers; None if it is not imported."""
+    """Return NumPy's module of random numbers; None if the program has not imported it."""
     return sys.modules.get("numpy.random")
 
 

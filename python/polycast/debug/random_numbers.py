@@ -83,9 +83,9 @@ def _draws(function: OpOverload, given: dict[str, Any]) -> bool:
 
 
 def _drop(given: dict[str, Any], output: Tensor, mask: Tensor, first: Tensor) -> None:
-    """Drop the same elements of an output as the first run did."""
+    """Drop the elements of an output that the first run dropped."""
     dropped_first = given["input"] * first / max(1 - given["p"], torch.finfo(output.dtype).tiny)
-    # Elements with equal masks in both runs have the rounding of the kernel.
+    # Where the masks of both runs are equal, the kernel's own output has the right rounding.
     output.copy_(torch.where(mask == first, output, dropped_first))
 
 

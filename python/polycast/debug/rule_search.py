@@ -1,4 +1,4 @@
-"""The search for rules with which a call, or its gradient, is finite. Calls run again under each rule."""
+"""The search for rules under which a call, or its gradient, is finite. Calls run again under each rule."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ from polycast.debug.search import minimal_sets
 
 _DEPTHS = (6, 24, 96, 400)  # a search reruns up to 6 calls, then up to 24, 96 and 400
 _CLOSE = 0.1  # a result is right if its error, relative to float32, is at most this large
-_CLOSER = 0.02  # several rules must stay within this bound if all rules together do
+_CLOSER = 0.02  # several rules must have at most this error if all rules together do
 _ROUNDS = 3  # at most this many searches for later calls follow the first search
 
 # A trial runs calls again under rules, or in float32, and returns the results that must be finite.
@@ -26,17 +26,17 @@ Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
 
 @dataclass
 class Advice:
-    """The result of the search for rules with which a call is finite."""
+    """The result of the search for rules under which a call is finite."""
 
     start: int
     """The call; in backward, the call whose gradient is non-finite."""
     rules: tuple[Rule, ...] = ()
-    """Rules with which the result of the call is finite."""
+    """Rules under which the result of the call is finite."""
     tried: list[Rule] = field(default_factory=list)
     is_finite_wide: bool | None = None
     """Whether the result is finite in float32; None if unknown."""
     culprit: int | None = None
-    """The last call to which a rule applies; of several rules, the first of these calls."""
+    """The last call to which the rule applies; with several rules, the first of their last calls."""
 
 
 def advise(step: StepCalls, failing: int) -> Advice:
@@ -158,7 +158,7 @@ def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide:
 
 
 def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
-    """Return the first later call in forward that is non-finite under rules, or None if it is so in float32 as well."""
+    """Return the first later call in forward that is non-finite under rules; None if float32 is non-finite as well."""
     after = {start}
     for index in range(start + 1, len(step.calls)):
         if step.phase(index) == FORWARD and not after.isdisjoint(step.makers(index)):

@@ -2,15 +2,15 @@
 
 Note [How does the search find a minimal set?]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
-is bad. Its last switch is a culprit. If this switch alone is good, it is bad only together with others before it. The
+is bad. Its last switch is a culprit. If the program is good with only this switch, the set has others before it. The
 search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n switches
 therefore needs about k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more runs
-for the same sets; in the worst case no search needs fewer than log2(n).
+for the same sets. In the worst case no search needs fewer than log2(n).
 
-The search assumes that more switches as in "bad" never make a bad program good. If that is wrong, or if a run cannot be
-tested, the result is still a set with which the program was bad. At the end the program runs without each switch of the
-set, so the set is minimal in every case. The search repeats these runs and a run with the set, because a program that
-fails at random gives false answers.
+The search assumes that more switches as in "bad" never make a bad program good. If the assumption is wrong, or if a run
+cannot be tested, the result is still a set with which the program was bad. At the end the program runs without each
+switch of the set, so the set is minimal in every case. The search repeats these runs and a run with the set, because a
+program that fails at random gives false answers.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence

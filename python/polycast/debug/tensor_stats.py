@@ -82,7 +82,7 @@ def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | N
     """Return the error of each result relative to the norm of the expected one, and the norms; None if shapes differ.
 
     A non-finite element that equals the expected one is not an error. Other non-finite elements are infinite errors. An
-    element that is very negative in both results is part of a mask and is not an error, unless all elements are.
+    element that is very negative in both results counts as masked, not as an error, unless all elements are masked.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None

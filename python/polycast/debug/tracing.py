@@ -42,13 +42,13 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
     """A context manager that records the module, the rule and the casts of each call in a region.
 
     A trace changes no result and no random number. It does not record calls in code that ``torch.compile`` compiled,
-    nor calls without a floating-point tensor. It records the thread that enters it, and the threads of its backward.
-    Any thread may leave it.
+    nor calls without a floating-point tensor. It records the thread that enters it, and the threads that run this
+    thread's backward. Any thread may exit the trace.
 
     Args:
         model: The model whose module names identify the calls. Without a model, names begin with the class of the
             outermost module, as in "Net.encoder.0".
-        lines: Whether to record the program's line for each call, which is slower.
+        lines: Whether to record the program's line for each call. With lines, the recording is slower.
         limit: The largest number of calls to record. The printed trace states whether later calls were dropped.
 
     Raises:
@@ -93,7 +93,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The calls in order.
+        """The recorded calls, in order.
 
         Raises:
             RuntimeError: If the trace has not ended.
@@ -116,13 +116,13 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         return "\n".join(lines)
 
     def table(self, calls: Iterable[Call] | None = None) -> str:
-        """Return a line for each call, or for given calls: ``t.table(call for call in t.calls if call.casts)``."""
+        """Return a table of all calls, or of given calls, as in ``t.table(call for call in t.calls if call.casts)``."""
         head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
         rows = map(self._cells, self.calls if calls is None else calls)
         return "\n".join(lines_of([head + ("line",) * self._lines, *rows]))
 
     def by_module(self) -> str:
-        """Return a line for each module and op whose rule may set the dtype, or several if rules or dtypes differ."""
+        """Return a table of the calls whose rule may set the dtype, grouped by module, op, rule and dtypes."""
         groups: dict[tuple[str, ...], list[Call]] = {}
         for call in self.calls:
             if call.is_ruled:
@@ -158,7 +158,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
 
 
 def _in_order(dtypes: Sequence[torch.dtype]) -> str:
-    """Return the names of dtypes in order. "2 float32" stands for two consecutive float32."""
+    """Return the names of dtypes in order. "2 float32" stands for two consecutive float32 dtypes."""
     groups = [(dtype, len(list(group))) for dtype, group in groupby(map(dtype_name, dtypes))]
     return ", ".join(dtype if count == 1 else f"{count} {dtype}" for dtype, count in groups)
 

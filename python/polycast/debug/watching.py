@@ -33,10 +33,10 @@ from polycast.debug.program_calls import StepCalls
 from polycast.debug.tensor_stats import read_numbers
 from polycast.torch_internals import disabled, without_dispatch_modes
 
-_MOST = 8  # a check of a step makes at most this many findings
-_LOST = 0.5  # a step counts if a larger share of a gradient's elements underflows
-_LOSSY_STEPS = 3  # a gradient is reported after this many such steps
-_PATIENCE = 16  # a scaler's first scale is 2**16, which more skipped steps in a row would halve to below 1
+_MOST = 8  # a check of a step reports at most this many findings
+_LOST = 0.5  # a gradient is lost in a step if a larger share of its elements underflows
+_LOSSY_STEPS = 3  # a parameter is reported after its gradient was lost in this many steps
+_PATIENCE = 16  # more skipped steps in a row would halve a scaler's first scale, 2**16, to below 1
 
 
 class Flushed(NamedTuple):
@@ -55,27 +55,27 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     """A context manager that finds the ops that make infinities and NaNs in forward, backward or an optimizer's step.
 
     It also finds rules that avoid them. The watch stores references to the inputs of all calls of a step, which can
-    double the memory. Before a step writes the weights, the watch searches for the calls that make non-finite values.
+    double the memory use. Before a step writes weights, the watch searches for the calls that make non-finite values.
     It runs earlier calls again, to find where the problem begins, and tries rules that may avoid it.
 
-    An overflow in backward is not a finding if a scaler skips the step, unless over 16 steps in a row overflow.
-    Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Nor are infinities that change no
-    result, as in a mask that softmax maps to zero. Infinities that float32 gives as well, such as ``log(0)``, are
-    findings only if a result, a gradient or a weight is non-finite. Compiled code is not watched.
+    An overflow in backward is not a finding if a scaler skips the step, unless over 16 consecutive steps overflow.
+    Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Infinities that change no result,
+    as in a mask that softmax maps to zero, are not findings either. Infinities that also occur in float32, such as
+    ``log(0)``, are findings only if a result, a gradient or a weight is non-finite. A watch ignores compiled code.
 
     Args:
         model: The model whose module names identify the calls.
-        optimizer: The optimizer whose step ends a step of the watch. Without it, the step of any optimizer does so.
+        optimizer: The optimizer whose step ends a step of the watch. If None, any optimizer's step ends one.
             After a backward, a step also ends when other code writes the model's weights, or when a scaler updates its
             scale after a skipped step. Without gradients, each run of the model is a step.
 
     Attributes:
-        findings: The findings. A value that follows from a finding is not another finding, even in a later step.
+        findings: The findings so far. A value that follows from a finding is not another finding, even in a later step.
         steps: The number of steps that have ended.
         ops: The number of checked calls.
         flushed: The parameters most of whose gradient underflows to zero in float16, in three or more steps.
 
-    ``print(w)`` lists findings and these parameters. If the ``with`` block ends with an exception, a warning does so.
+    ``print(w)`` lists ``findings`` and ``flushed``. If the ``with`` block ends with an exception, a warning lists both.
 
     Raises:
         TypeError: If the model is not a module, or the optimizer not an optimizer.
@@ -99,26 +99,26 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             raise TypeError(f"optimizer: expected an Optimizer or None, got {type(optimizer).__name__}; pass one")
         self._model, self._optimizer = model, optimizer
         if optimizer is not None:
-            from polycast.scaler.optimizer_state import unwrapped  # this registers kernels
+            from polycast.scaler.optimizer_state import unwrapped  # this import registers kernels
 
             self._optimizer = unwrapped(optimizer)
         self.findings: list[Finding] = []
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
-        self._optimizers = 0  # this many optimizers are in their steps
+        self._optimizers = 0  # this many optimizers are running their steps
         self._checked = 0  # this many calls of the step were checked
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # these findings are of the current step
-        self._overflowing: Callable[[], Finding] | None = None  # makes the finding of a step that the scaler may skip
-        self._doubtful: Finding | None = None  # a finding unless the scaler skips the step of the next optimizer
+        self._overflowing: Callable[[], Finding] | None = None  # it returns a finding for a step that a scaler may skip
+        self._doubtful: Finding | None = None  # this finding counts unless the scaler skips the next optimizer's step
         self._overflows = 0  # this many consecutive steps had an overflow in backward
         self._is_inference = False  # if true, the last run of the model had no gradients
         self._is_spoiled = False  # if true, values from before a step may be non-finite because of a finding
-        self._lost: Counter[str] = Counter()  # counts the steps in which a parameter's gradient underflowed
+        self._lost: Counter[str] = Counter()  # the values count the steps in which a gradient was lost
 
     def __str__(self) -> str:
-        """Return the findings, and how often each one repeats in later steps."""
+        """Return the findings, and the number of later findings that are like each one."""
         alike: dict[tuple[object, ...], list[Finding | Flushed]] = {}
         for finding in self.findings:
             alike.setdefault((finding.site[:3], finding.shows[:3], finding.remedy), []).append(finding)
@@ -152,7 +152,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     def _enter_module(self, module: nn.Module, _: object) -> None:
         """End a step before the model runs again without gradients: no backward needs the calls so far."""
         if module is self._model and not torch.compiler.is_compiling():
-            self._set_optimizers(0)  # an optimizer that raised an error did not leave its step
+            self._set_optimizers(0)  # the post-hook does not run after a step that raised an error
             has_gradients = torch.is_grad_enabled() and any(weight.requires_grad for weight in module.parameters())
             was_inference, self._is_inference = self._is_inference, not has_gradients
             if was_inference and self._is_inference:
@@ -187,7 +187,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             self._end_step()
 
     def _before_write(self, found_inf: Tensor | None) -> None:
-        """After a backward, end the step before a weight is written, or when a scaler updates after a skipped step."""
+        """End a step that had a backward, before a weight is written or when a scaler updates after a skipped step."""
         is_skipped = found_inf is not None and found_inf.item() > 0
         if (found_inf is None or is_skipped) and any(call.task >= 0 for call in held_calls()[self._checked :]):
             self._end_step(is_skipped)
@@ -235,14 +235,15 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
             causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
             found = causes or found
-        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # then gradients do not count
+        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):
+            # The gradients are non-finite because of a finding in forward, so they are not findings.
             found = [one for one in found if step.phase(one[0].start) != BACKWARD]
-        checks = ("non_finite", "unscale", "polycast::norm")  # the ops with which scalers check the gradients
+        checks = ("non_finite", "unscale", "polycast::norm")  # scalers check gradients with these ops
         has_scaler = any(check in call.name for call in step.calls for check in checks)
         for flow, is_nan_given, is_exact in found:
             index = flow.start
             make = partial(find, step, values, index, self._model, self.steps, is_nan_given)
-            # A smaller scale avoids an overflow of float32, which is finite in float64.
+            # A smaller scale avoids an overflow of float32 that is finite in float64.
             is_exact = is_exact and values.is_exact(index, Tensor.double) is not False
             if has_scaler and step.phase(index) == BACKWARD and not (is_nan_given or is_exact):
                 self._overflowing = self._overflowing or make
@@ -308,8 +309,7 @@ def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Ite
     wide = (values.again(backward, is_wide=True) if zero else None) or {}
     right = {name: wide[key] for name in zero if (key := key_of(grads[name])) in wide}
     lost = [name for name, one in right.items() if ((grads[name] == 0) & (one != 0)).sum() > _LOST * (one != 0).sum()]
-    # If a bias loses its gradient and the weights next to it do not, the terms of its sum cancel. An example is the key
-    # bias of attention.
+    # If only the bias of a module loses its gradient, its terms cancel, as for the key bias of attention.
     kept_in = {name.rpartition(".")[0] for name, grad in grads.items() if grad.ndim > 1 and name not in lost}
     for name in lost:
         module, _, own = name.rpartition(".")

@@ -33,8 +33,8 @@ class GradScaler(TorchGradScaler):
 
     ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients, and ``update`` sets the scale. If a check since
     the last update found a non-finite gradient, ``update`` multiplies the scale by ``backoff_factor``, down to
-    ``min_scale``. After ``growth_interval`` consecutive updates without one, ``update`` multiplies the scale by
-    ``growth_factor``, up to ``max_scale``, and never to infinity. Also call ``update`` if you skip a checked batch.
+    ``min_scale``. After ``growth_interval`` consecutive updates without such a gradient, it multiplies the scale by
+    ``growth_factor``, up to ``max_scale``, and never to infinity. Call ``update`` even if you skip a checked batch.
 
     Args:
         device: A device type such as "cpu", "cuda" or "xla", or a ``torch.device``. None selects the device of the
@@ -50,8 +50,8 @@ class GradScaler(TorchGradScaler):
         skip_on_host: Whether to read ``found_inf`` before each step, with a sync, and to skip without a call of
             ``optimizer.step``. Set it for trainers that check whether ``optimizer.step`` was called.
         process_group: The ranks that skip steps together. Pass it for shards that are not DTensors, and for the stages
-            of a pipeline, where each rank otherwise skips on its own. The ranks of a DTensor always skip together,
-            and for the shards of FSDP1 the default is all ranks.
+            of a pipeline, where each rank otherwise skips on its own. The ranks of a DTensor always skip together. For
+            the shards of FSDP1 the default is all ranks.
 
     Raises:
         TypeError, ValueError: If ``init_scale`` is not a finite number within the bounds, a bound is NaN, or PyTorch
@@ -128,8 +128,8 @@ class GradScaler(TorchGradScaler):
             norm_type: The order of the norm, above 0, or infinity. Complex gradients require 2.
 
         Returns:
-            The norm of the unscaled, unclipped gradients: one element, on the device of the scale if the scaler is
-            enabled, without a sync. The norm is non-finite if a gradient is non-finite.
+            The norm of the unscaled, unclipped gradients: one element, without a sync. If the scaler is enabled, the
+            norm is on the device of the scale. The norm is non-finite if a gradient is non-finite.
 
         Raises:
             TypeError, AssertionError: If ``optimizer`` is not an optimizer, or if nothing was scaled.
@@ -154,13 +154,13 @@ class GradScaler(TorchGradScaler):
 
         A sync-free step unscales and clips while it reads the gradients, so ``.grad`` may remain scaled. PyTorch's
         fused optimizers unscale by themselves unless you clip. For other optimizers ``.grad`` is first unscaled and
-        clipped in place. The same happens in a sync-free step in which your own code can see the gradients: a closure,
-        a step hook, or a ``step`` that another class or a wrapper defines.
+        clipped in place. The same happens before a sync-free step in which other code can see the gradients. Such code
+        is a closure, a step hook, or a ``step`` that another class or a wrapper defines.
 
         Args:
             optimizer: The optimizer to step.
-            args, kwargs: Arguments of ``optimizer.step``. A closure must be positional. Except with PyTorch's fused
-                optimizers, it sees unscaled gradients, is not called if the step is skipped, and costs one sync.
+            args, kwargs: Arguments of ``optimizer.step``. A closure must be positional. It sees unscaled gradients, is
+                not called if the step is skipped, and costs one sync, except with PyTorch's fused optimizers.
 
         Raises:
             RuntimeError: As in PyTorch, if the optimizer was stepped since the last ``update``, or if ``closure`` is a
@@ -246,7 +246,7 @@ class GradScaler(TorchGradScaler):
         return self._skips(optimizer)[1].to(torch.int64)
 
     def non_finite(self, optimizer: Optimizer) -> list[str]:
-        """Return the names of the parameters whose gradients were non-finite in the last check. This syncs.
+        """Return the names of the parameters whose gradients were non-finite in the last check, with a sync.
 
         If the optimizer has no names of parameters, a name has the form "param_groups[0]['params'][3]". Each rank
         returns only the names for gradients or shards that were non-finite on this rank.
@@ -283,7 +283,7 @@ class GradScaler(TorchGradScaler):
         state, _ = self._current(optimizer, "_check_inf_per_device")
         found_infs: FoundInfs = state.of_torch["found_inf_per_device"]
         if not found_infs and getattr(self._unscale_grads_, "__func__", None) is not GradScaler._unscale_grads_:
-            found_infs = super()._check_inf_per_device(optimizer)  # by the method of a subclass
+            found_infs = super()._check_inf_per_device(optimizer)  # this calls the subclass's method
         found_infs = found_infs or state.check_inf(optimizer.param_groups)
         state.of_torch["found_inf_per_device"] = found_infs
         return found_infs
@@ -338,7 +338,7 @@ class GradScaler(TorchGradScaler):
         else:
             result = super().step(optimizer, *args, **kwargs)
         state.of_torch["stage"], state.was_skipped = OptState.STEPPED, found_inf
-        state.skip_count.add_(found_inf.reshape(()))  # in place, for CUDA graphs
+        state.skip_count.add_(found_inf.reshape(()))  # CUDA graphs need the same tensor
         return result
 
     def _skips(self, optimizer: Optimizer) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from polycast.syncfree.tensor_lists import Group, moved
 
 
 class GradientCheck(NamedTuple):
-    """The result of a check of gradients on one device. The mesh, if any, and ``split_dims`` apply to all of them."""
+    """The result of a check of gradients on one device, of one mesh, if any, and with equal ``split_dims``."""
 
     params: Sequence[Tensor]  # the parameters of the gradients
     mesh: Any  # the mesh of the parameters and their gradients; None unless both are DTensors
@@ -37,7 +37,7 @@ class Shards:
     split_dims: dict[tuple[int, ...], None] = field(default_factory=dict)
 
 
-#: The meshes whose ranks agree. A process group is a mesh without shards.
+#: The meshes whose ranks skip steps together. A process group is a mesh without shards.
 Meshes: TypeAlias = dict[Any, Shards]
 FoundInfs: TypeAlias = dict[Any, Tensor]  # by device: 1 if a check found a non-finite gradient, otherwise 0
 
@@ -45,7 +45,7 @@ FoundInfs: TypeAlias = dict[Any, Tensor]  # by device: 1 if a check found a non-
 def agree(
     checks: Sequence[GradientCheck], meshes: Meshes, device: torch.device, with_norms: bool
 ) -> tuple[FoundInfs, list[Tensor]]:
-    """Return whether any rank has a non-finite gradient, and norms.
+    """Return whether any rank has a non-finite gradient, and the norms of the gradients.
 
     There is one norm for each check without a mesh, and a vector of norms for each mesh. The ranks sum one tensor over
     each dimension of each mesh. The tensor has a flag for non-finite gradients, a flag for the existence of gradients

@@ -22,7 +22,7 @@ _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
 class OptimizerState:
     """The state that a scaler has of an optimizer and of its wrappers."""
 
-    optimizer: Callable[[], Any]  # a reference, which is weak if possible
+    optimizer: Callable[[], Any]  # returns the optimizer, by a weak reference if possible
     process_group: Any  # ranks that skip together in addition to the ranks of each mesh, or None
     was_skipped: Tensor  # whether the last step was skipped: a float32 element on the device of the scale
     skip_count: Tensor
@@ -103,7 +103,7 @@ class OptimizerState:
         return found_infs, norms
 
     def non_finite(self, param_groups: list[Group]) -> list[str]:
-        """Return the names of the parameters whose gradients were non-finite on this rank. This syncs."""
+        """Return the names of the parameters whose gradients were non-finite on this rank, with a sync."""
         checked = (zip(each.params, each.non_finite.tolist(), strict=True) for each in self.checks)
         return [name_of(param_groups, param) for pairs in checked for param, flag in pairs if flag]
 
@@ -146,7 +146,7 @@ def new_state(optimizer: Any, on_free: Callable[[Any], Any], process_group: Any,
 def _reference_to(optimizer: Any, on_free: Callable[[Any], Any]) -> Callable[[], Any]:
     try:
         return weakref.ref(optimizer, on_free)
-    except TypeError:  # The class has `__slots__`. While it is referenced, no other object has its id.
+    except TypeError:  # The class has `__slots__`. While the optimizer is referenced, no other object has its id.
         return lambda: optimizer
 
 

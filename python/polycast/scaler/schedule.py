@@ -48,18 +48,18 @@ class SkipAwareLR(LRScheduler):
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 
     def step(self) -> None:  # type: ignore[override]  # the CPU does not know the epoch
-        """Advance the learning rates, unless the last step of the optimizer was skipped. Call this after each step."""
+        """Advance the learning rates, unless the optimizer skipped its last step. Call this method after each step."""
         skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1
-        self._count = moved(self._count, skipped.device).add_(skipped.logical_not())  # in place, for CUDA graphs
+        self._count = moved(self._count, skipped.device).add_(skipped.logical_not())  # CUDA graphs need the same tensor
         self._set_lr()
 
     def get_last_lr(self) -> list[float]:
-        """Return the learning rate of each group. This syncs."""
+        """Return the learning rate of each group, with a sync."""
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the number of steps that were not skipped, and the initial learning rates. This syncs."""
+        """Return the number of steps that were not skipped, and the initial learning rates, with a sync."""
         return {"steps_taken": int(self._count.item()), "base_lrs": self.base_lrs}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

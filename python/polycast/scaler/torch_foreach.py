@@ -12,7 +12,7 @@ from polycast.torch_internals import below_autograd, foreach_mul_, foreach_norm,
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return 1 if any tensor has a non-finite element, otherwise 0, and a vector of this flag for each tensor."""
+    """Return 1 if any tensor has a non-finite element, otherwise 0, and a vector with this flag for each tensor."""
     check_arguments("find_non_finite", [tensors], [])
     with below_autograd():
         return _findings(_norms(tensors, math.inf))
@@ -85,7 +85,7 @@ def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = 
 
 
 def _findings(norms: Tensor) -> tuple[Tensor, Tensor]:
-    """Return 1 if any norm is non-finite, otherwise 0, and a vector of this flag for each norm, in float32."""
+    """Return 1 if any norm is non-finite, otherwise 0, and a vector with this flag for each norm, in float32."""
     non_finite = torch.ne(norms - norms, 0, out=torch.empty_like(norms, dtype=torch.float32))
     return non_finite.amax(), non_finite
 

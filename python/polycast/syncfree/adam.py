@@ -22,7 +22,7 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         maximize, decoupled_weight_decay: Whether to maximize the objective; whether to decay weights as in AdamW.
         state_dtype: The dtype of the running averages. None selects the dtype of each parameter, as in ``torch.optim``.
             Float16 parameters require another dtype, because the squares of their gradients underflow in float16.
-        foreach, capturable, fused: Accepted and stored in the groups. Only ``foreach`` has an effect, and only in
+        foreach, capturable, fused: Options that the groups store. Only ``foreach`` has an effect, and only in
             groups for which the step of ``torch.optim`` runs.
         differentiable: Must be False, because autograd does not record the step.
 

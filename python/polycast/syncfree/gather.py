@@ -4,9 +4,9 @@ Note [Why are lists of tensors checked in C++?]
 
 In nearly every model all tensors are plain: strided, on one device, and without a class that overrides operators.
 Checks of each tensor in Python would be several times slower than the collection of the tensors. This module therefore
-asks a parameter only for its gradient, and ``all_plain``, in C++, checks whole lists. If a list is not plain, the
-passes of a scaler gather the gradients one by one, and ``all_plain`` checks the shards of a step's DTensors. If the
-shards are not plain either, ``torch.optim`` steps the group (see ``slow_path``).
+reads only the gradient of a parameter, and ``all_plain``, in C++, checks whole lists. If a list is not plain, a
+scaler gathers the gradients one by one. For a step, ``all_plain`` then checks the shards of DTensors. If the shards are
+not plain either, ``torch.optim`` steps the group (see ``slow_path``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ def gather_group(
 ) -> TensorLists | None:
     """Return the lists for a step of parameters that have gradients, or None if ``torch.optim`` must step them.
 
-    The names of a parameter's state are in the order of the operator's lists. A name of None gives an empty list.
+    The names of a parameter's state are in the order of the operator's lists. The name None stands for an empty list.
 
     Raises:
         KeyError: If the state of a parameter lacks one of the names.

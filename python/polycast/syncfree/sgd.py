@@ -15,14 +15,14 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     Args:
         params: Parameters, parameter groups, or named parameters.
         lr: The learning rate: a float, or a tensor with one element on the CPU or on the device of the parameters.
-        momentum: The factor of the momentum buffer, which starts at zero: a first gradient of -0 becomes +0 in it.
+        momentum: The factor of the momentum buffer. The buffer starts at +0, so a first gradient of -0 becomes +0.
         dampening: The part of each gradient, after the first one, that does not enter the buffer. If neither dampening
             nor momentum is 0, the step of ``torch.optim`` runs, which syncs.
         weight_decay: The factor by which the parameters are multiplied before they are added to the gradients.
         nesterov: Whether to use Nesterov momentum.
         maximize: Whether to maximize the objective.
         state_dtype: The dtype of the momentum buffers. None selects the dtype of each parameter, as in ``torch.optim``.
-        foreach, fused: Accepted and stored in the groups. Only ``foreach`` has an effect, and only in groups for which
+        foreach, fused: Options that the groups store. Only ``foreach`` has an effect, and only in groups for which
             the step of ``torch.optim`` runs.
         differentiable: Must be False, because autograd does not record the step.
 

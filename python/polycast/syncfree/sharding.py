@@ -45,7 +45,7 @@ def align_grad(param: Any) -> tuple[Any, tuple[int, ...]]:
     """Redistribute a parameter's gradient to the placement of the parameter.
 
     Returns:
-        The parameter's mesh and the mesh dimensions that split the parameter, or None and () if the parameter or the
+        The parameter's mesh and the mesh dimensions that split the parameter. None and () if the parameter or the
         gradient is not a DTensor. If only one of the two is a DTensor, the step of ``torch.optim`` raises.
     """
     if not (is_sharded(param) and is_sharded(param.grad)):

@@ -19,13 +19,13 @@ Scalars = dict[str, Tensor | None]
 
 
 def is_skipped(scalars: Scalars) -> bool:
-    """Return whether ``found_inf`` is given and not zero, which syncs. Raise an error if a scalar is invalid."""
+    """Return whether ``found_inf`` is given and not zero, with a sync. Raise an error if a scalar is invalid."""
     check_arguments("sgd_step_", [], [None, *scalars.values()])  # None stands for `lr`
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
 
 def read_lr(lr: Any) -> float:
-    """Return a learning rate as a number, because PyTorch's steps round tensors. This syncs for an accelerator's."""
+    """Return a learning rate as a number, because PyTorch's steps round tensors. Accelerator tensors need a sync."""
     number = float(lr)
     if isnan(number):
         raise ValueError(f"lr: expected a number, got {number}; pass a learning rate that is not NaN")

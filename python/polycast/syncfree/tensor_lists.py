@@ -36,7 +36,7 @@ class TensorLists:
         try:
             result = call(operator, self.device, self.lists, arguments)
         except Exception:
-            try:  # The operator's error has the index of a tensor. The error of check also has the parameter's name.
+            try:  # The operator's error has the index of a tensor. The error of `check` also has the parameter's name.
                 self.check(operator, param_groups, arguments)
             except Exception as named:
                 raise named from None

@@ -1,8 +1,8 @@
 """The steps of Adam and SGD by PyTorch's fused kernels, on devices where these kernels skip and unscale, such as cuda.
 
 The kernels skip if ``found_inf`` is 1, have one divisor, and write the divided gradients back. They require lists of
-one dtype and one layout, so a step copies other tensors. Meta and fake tensors have no values, so a step
-only increments their versions.
+one dtype and one layout, so a step copies other tensors. Meta and fake tensors have no values, so a step only
+increments their versions.
 
 Status: tested with tensors on the CPU, and with fake tensors of cuda. No accelerator has run these steps yet.
 """
@@ -47,7 +47,7 @@ def adam_step_(*lists: Tensors, decoupled_weight_decay: bool, **options: Any) ->
 
 
 def sgd_step_(*lists: Tensors, **options: Any) -> None:
-    """Take a step of SGD: the operator ``polycast::sgd_step_``."""
+    """Take a step of SGD. This is the kernel of the operator ``polycast::sgd_step_``."""
     fused: Callable[..., None] = fused_sgd_
     _step("sgd_step_", fused, lists, (), dampening=0.0, is_first_step=False, **options)
 
