@@ -1,4 +1,4 @@
-"""Writes the generated pages of the site: one for each op, their index, the changes per release, the command line."""
+"""The generated pages of the site: one for each op, their index, the changes per release, and the command line."""
 
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
@@ -66,14 +66,14 @@ def generated() -> dict[str, str]:
 def _history() -> str:
     """Return the page of the rules that each PyTorch release changed."""
     parts = [
-        f"## {new}\n\n```text\n{diff(old, new)}\n```\n\nThe same as text: `polycast diff {old} {new}`\n"
+        f"## {new}\n\n```text\n{diff(old, new)}\n```\n\n`polycast diff {old} {new}` prints this text.\n"
         for old, new in pairwise(releases())
     ]
     head = """
     # Changes per PyTorch release
 
     The autocast rules that each PyTorch release changed, as recorded from its wheels. `polycast.Policy("torch-2.9")`
-    has the casts of that release under any PyTorch.
+    casts as PyTorch 2.9 does, under any supported PyTorch.
     """
     return "\n".join([cleandoc(head), "", *reversed(parts)])
 
@@ -91,7 +91,7 @@ def _command_line() -> str:
 
 
 def write() -> None:
-    """Write the pages that changed, so that Sphinx reads only these again, and remove those of removed ops."""
+    """Write the changed pages, so that Sphinx reads only these again, and remove the pages of removed ops."""
     pages = generated()
     for name, text in pages.items():
         path = HERE / name
