@@ -1,4 +1,4 @@
-"""The modules that the keys of an assignment select, their rules, and the layers in which PyTorch must call them."""
+"""``polycast.assign``: the modules that keys select, the rules of modules, and layers with a fused fast path."""
 
 import copy
 import pickle
@@ -70,11 +70,11 @@ def test_a_key_of_an_assignment_selects_modules(model: nn.Module, rules: Any, na
     assert len(polycast.assigned(model)) == 0
 
 
-# Rules, and the dtypes of the results of `a`, `b` and `c` in a region without rules.
+# Rules, and the resulting dtypes of `a`, `b` and `c`. The last matching pattern replaces the rules of earlier ones.
 HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
     ({}, [BF16, BF16, BF16]),
     ({"a": torch.float16}, [HALF, BF16, BF16]),
-    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # `b` has only `matmul`.
+    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),
     ({"[ab]": {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "a": {"linear": "float64"}}, [F64, F32, F32]),
     ({nn.Linear: {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "b": None, "c": "fp32"}, [HALF, BF16, F32]),
 ]
@@ -171,7 +171,7 @@ def layer() -> nn.TransformerEncoderLayer:
 @pytest.mark.parametrize(("name", "masked"), [("linear1", False), ("linear2", False), ("self_attn", True)])
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage:UserWarning")
 def test_evaluation_runs_in_the_dtypes_of_training(name: str, masked: bool) -> None:
-    """In evaluation, PyTorch's layer would pass its weights to a fused operator instead of calling submodules."""
+    """In evaluation, a layer without rules passes its weights to a fused operator instead of calling submodules."""
     encoder = nn.TransformerEncoder(layer(), 2)
     x, mask = torch.randn(2, 3, 8), torch.tensor([[False] * 3, [False, False, True]]) if masked else None
     assert list(polycast.assign(encoder, {f"layers.*{name}": "fp32"})) == [f"layers.{index}.{name}" for index in (0, 1)]

@@ -23,7 +23,7 @@ def dtype_of(call: Callable[[torch.Tensor], torch.Tensor]) -> torch.dtype:
         return call(X).dtype
 
 
-# The function that makes a change, a function that returns the state, and the states after zero to three changes.
+# Each row has a function that makes a change, a function that returns the state, and the states after 0 to 3 changes.
 CHANGES: dict[str, tuple[Callable[[str], Handle], Callable[[], object], list[object]]] = {
     "use": (lambda kind: polycast.use({"matmul": kind}), lambda: dtype_of(lambda x: x @ x), IN_FORCE),
     "assign": (lambda kind: polycast.assign(LAYER, {"": {"linear": kind}}), lambda: dtype_of(LAYER), IN_FORCE),

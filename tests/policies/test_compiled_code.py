@@ -1,4 +1,4 @@
-"""Policies under ``torch.compile``: correct casts, one compilation for each policy, and no state after the test."""
+"""Policies under ``torch.compile``: correct casts, one compilation for each policy, and no policy left active."""
 
 import json
 import os
@@ -196,7 +196,7 @@ class Pair(nn.Module):
 
 
 def test_compiled_modules_in_ddp_follow_their_rules() -> None:
-    """``DDPOptimizer`` would compile the graph in parts, one for each bucket of gradients."""
+    """Without polycast, ``DDPOptimizer`` could cut the graph between the entry and the exit of a module's rules."""
     model, store = Pair(), torch.distributed.HashStore()  # type: ignore[attr-defined]
     polycast.assign(model, {"a": {"linear": "fp32"}, "b": {"linear": "bf16"}})
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)

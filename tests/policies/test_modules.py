@@ -101,7 +101,7 @@ def traced() -> Any:
     return ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
 
 
-# Functions that return a module with rules.
+# Each function returns a module with rules.
 MADE: dict[str, Callable[[], Any]] = {
     "a static forward": lambda: ruled(Static()),
     "a class that rejects subclasses": lambda: ruled(Listed(4, 4)),

@@ -1,4 +1,4 @@
-"""Policies in the environment variable of a process and in child processes, and the modules that policies import."""
+"""Policies in ``POLYCAST_POLICY`` and in child processes, and the modules that policies import."""
 
 import pickle
 from pathlib import Path

@@ -71,8 +71,8 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[parts.Block
         edge = regions(st.just(())) | modules(st.just(()))
         if "u" in kinds:
             edge |= st.builds(parts.Around, st.just("use"), st.just(()), drawn_rules(), st.none())
-        # The inner blocks exclude compiled code, and threads, which would follow the process. They also exclude a
-        # backward that could rerun the enclosing forward or wait for its own thread.
+        # The inner blocks exclude compiled code, and threads, which follow only the process's policy. They also exclude
+        # a backward that could rerun the enclosing forward or wait for its own thread.
         inner, nested = (blocks(depth - 1, "".join(set(kinds) - without)) for without in ({*"tcb"}, {*"tcd"}))
         in_thread = st.booleans() if "d" in kinds else st.just(False)
         nodes.append(st.builds(parts.Checkpoint, inner, edge, edge, st.booleans(), in_thread))
@@ -91,7 +91,7 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[parts.Block
         inside = regions(raising) | modules(raising)
         nodes.append(st.builds(parts.Around, st.just("try"), st.tuples(ops, inside), st.just({}), st.none()))
     if "c" in kinds:
-        # As under `torch.autocast`, compiled code does not see the dtype of a disabled region.
+        # Like under `torch.autocast`, compiled code ignores the dtype of a disabled region.
         seen = regions(blocks(0)).filter(lambda region: region.enabled or region.dtype is None)
         nodes.append(st.builds(parts.Compiled, blocks(min(depth - 1, 2), ""), seen))
     return st.lists(st.one_of(nodes), min_size=1, max_size=3).map(tuple)

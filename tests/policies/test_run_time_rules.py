@@ -1,4 +1,4 @@
-"""Ops under policies on each reachable device: listed ops, the ops that they run, and ops of other libraries."""
+"""Ops under policies, on real or fake tensors of each device: listed ops, the ops that they run, and custom ops."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
