@@ -35,7 +35,7 @@ class Given:
         self.model = nn.Linear(1, 1)
 
 
-# Calls that raise. The arguments are a scaler that has scaled, its optimizer, and a `Given`.
+# Each call raises. Its arguments are a scaler that has scaled a loss, its optimizer, and a `Given`.
 CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     # Wrong arguments of the constructor.
     "a number for the device": lambda s, o, it: GradScaler(2.0**10),

@@ -44,7 +44,7 @@ def replace(optimizer: Any, see: See) -> None:
     optimizer.step = seeing
 
 
-#: Changes that make a step call user code. A change may return another optimizer or a hook's handle.
+#: Each change makes a step call user code. A change may return another optimizer or a hook's handle.
 SEERS: dict[str, Callable[[Any, See], Any]] = {
     "a hook": lambda it, see: it.register_step_pre_hook(see),
     "a hook after the step": lambda it, see: it.register_step_post_hook(see),

@@ -94,7 +94,7 @@ SUBJECTS: dict[str, tuple[Callable[[], Any], int]] = {
 @pytest.mark.parametrize("subject", SUBJECTS)
 @pytest.mark.parametrize("clipping", [None, (1.0, 2.0), (1.0, INF)], ids=str)
 def test_an_iteration_has_one_reduction_for_each_mesh(subject: str, clipping: tuple[float, float] | None) -> None:
-    """The reduction combines ``found_inf`` and the norm."""
+    """One reduction combines ``found_inf`` and the norm. Replicas need no reduction."""
     params, count = SUBJECTS[subject]
     optimizer, scaler = syncfree.AdamW(params(), lr=0.05), started()
 

@@ -27,7 +27,7 @@ RESET = (
     "torch._higher_order_ops.triton_kernel_wrap.kernel_side_table.",
     "torch._higher_order_ops.wrap.inductor_code_side_table.",
 )
-# The path of our functions in Python's registry of overloads.
+# Python's registry of overloads has our functions under this path.
 OVERLOADS = "_overload_registry.polycast."
 
 

@@ -22,7 +22,7 @@ from tests.support.below import Maker, ReachedError, autocasting, fake_tensors, 
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"
 KINDS = ("unlisted", "lower_precision_fp", "fp32", "promote", "fp32_set_opt_dtype", "fp32_append_dtype")
-_BANNED = ("unsafe to autocast", "is banned on")  # The words of PyTorch, and of a policy's rule.
+_BANNED = ("unsafe to autocast", "is banned on")  # The first is PyTorch's text, and the second is polycast's.
 _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILINE)
 
 

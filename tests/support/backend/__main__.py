@@ -1,6 +1,6 @@
 """The command ``python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]``, which runs Python with the device.
 
-The command builds the device's package in ``build/`` for each PyTorch and Python, again after changes. XLA is disabled.
+The command first builds the device's package in ``build/``, for each PyTorch and Python. XLA is disabled.
 """
 
 import fcntl
