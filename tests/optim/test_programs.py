@@ -34,7 +34,7 @@ def test_programs_match_torch_optim(kernels: optimizers.Kernels) -> None:
 def test_training_with_skipped_steps_equals_training_without_them(
     kind: str, state_dtype: torch.dtype | None, kernels: optimizers.Kernels
 ) -> None:
-    """The results are equal bit for bit, even if the first step is skipped. Specification 8.1."""
+    """The results are equal bit for bit, even if the first step is skipped (specification 8.1)."""
     skipping, straight = (optimizers.parameters(*optimizers.SHAPES, device=kernels.device) for _ in range(2))
     ours, wanted = (
         optimizers.make(optimizers.OURS, kind, params, state_dtype=state_dtype) for params in (skipping, straight)

@@ -22,7 +22,7 @@ RELEASE = ".".join(torch.__version__.split(".")[:2])
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a source distribution to dist/, and a build over an old file to lib/. Return the folder of both."""
+    """Write a source distribution to dist/, and a build to lib/, which has a stale file. Return the folder."""
     folder = tmp_path_factory.mktemp("made")
     stale = folder / "lib" / "polycast" / "gone.py"
     stale.parent.mkdir(parents=True)

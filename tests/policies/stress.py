@@ -69,7 +69,7 @@ def uses(rng: random.Random) -> None:
 
 def main(seconds: float) -> None:
     """Run one thread for each role, for a number of seconds."""
-    faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # After a deadlock, this prints tracebacks.
+    faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # The timer ends a deadlock.
     roles = (enters, compiles, forks, uses)
     torch.set_num_threads(1)  # A forked child has no thread pool.
     # Each role first runs once, because two threads that import dynamo at once fail in PyTorch. PyTorch also looks up

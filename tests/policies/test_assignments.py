@@ -70,7 +70,7 @@ def test_a_key_of_an_assignment_selects_modules(model: nn.Module, rules: Any, na
     assert len(polycast.assigned(model)) == 0
 
 
-# Rules, and the resulting dtypes of `a`, `b` and `c`. The last matching pattern replaces the rules of earlier ones.
+# Each row has rules and the dtypes of `a`, `b` and `c`. The last matching pattern replaces the rules of earlier ones.
 HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
     ({}, [BF16, BF16, BF16]),
     ({"a": torch.float16}, [HALF, BF16, BF16]),
@@ -84,7 +84,7 @@ HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
 def test_keys_of_single_modules_override_patterns_and_later_keys_override_earlier_ones(
     rules: dict[Any, Any], types: list[torch.dtype]
 ) -> None:
-    """Specification 3.6."""
+    """A region's policy applies only where no key has a rule for the op (specification 3.6)."""
     three = nn.ModuleDict({name: nn.Linear(4, 4) for name in "abc"})
     polycast.assign(three, rules)
     with polycast.autocast("cpu"):
@@ -142,7 +142,7 @@ def test_removed_rules_leave_nothing() -> None:
 
 
 def test_a_module_with_two_names_has_the_rules_of_both() -> None:
-    """Specification 3.6."""
+    """If both names have rules, the later key applies (specification 3.6)."""
     shared = nn.Linear(4, 4)
     pair = nn.ModuleDict({"one": shared, "two": shared})
     with polycast.assign(pair, {"two": {"linear": "fp32"}}) as assignment:

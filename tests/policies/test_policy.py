@@ -34,7 +34,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "an optional dtype": ({"library::mean": "fp32_set_opt_dtype"}, {ALL: "library::mean fp32_set_opt_dtype"}),
     "a dtype to append": ({"norm.Scalar": "fp32_append_dtype"}, {ALL: "norm.Scalar fp32_append_dtype"}),
     "unlisted": ({"mv": "unlisted"}, {ALL: "mv unlisted"}),
-    # Devices
+    # These rules name devices.
     "a device": ({"mv": {"xpu": "fp32"}}, {"xpu": "mv fp32"}),
     "a device that others are like": ({"mv": {"cuda": "fp32"}}, {LIKE_CUDA: "mv fp32"}),
     "others unlisted": (
@@ -42,7 +42,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
         {"cuda": "mv fp32", ALL.removeprefix("cuda "): "mv unlisted"},
     ),
     "a torch.device": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
-    # Several rules
+    # These dicts have several rules for one op.
     "an overload before its op": (
         {"pow.Scalar": {"cpu": "float16"}, "torch.pow": {"cpu": "fp32"}},
         {CPU: "pow.Tensor_Tensor fp32, pow.Scalar float16, pow.Tensor_Scalar fp32"},
@@ -53,7 +53,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
 
 @pytest.mark.parametrize(("rules", "expected"), RULES.values(), ids=RULES)
 def test_rules_resolve_to_a_category_on_each_device(rules: dict[str, object], expected: dict[str, str]) -> None:
-    """Specification 3.2, 3.3 and 3.4."""
+    """A rule for an overload overrides its op, and a device overrides ``others`` (specification 3.2, 3.3 and 3.4)."""
     found = {(rule.device, f"{rule.name} {rule.category}") for rule in Policy(rules).by_overload()}
     assert found == {
         (device, rule) for devices, text in expected.items() for device in devices.split() for rule in text.split(", ")
@@ -161,7 +161,7 @@ def test_a_policy_equals_an_equivalent_one() -> None:
     assert MINE != {"softmax": "fp32"} and MINE != {"sofmax": "fp32"} and MINE != {} and MINE != "fp32"
     assert {MINE: 1}[Policy(READ)] == 1 and len({MINE, Policy(READ), Policy()}) == 2
     assert bool(MINE) and not Policy() and Policy(None) == Policy({}) == Policy()
-    part = Policy({"norm": {"cuda": "fp32", "hpu": "fp32_append_dtype"}})  # `linalg_vector_norm` cannot append one.
+    part = Policy({"norm": {"cuda": "fp32", "hpu": "fp32_append_dtype"}})  # `linalg_vector_norm` appends none.
     assert Policy(part.rules) == part and part.category("linalg_vector_norm", "hpu") == "fp32"
 
 
@@ -198,7 +198,7 @@ JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]
 def test_merged_policies_have_the_rules_of_both(
     one: dict[str, object], two: dict[str, object], both: dict[str, object]
 ) -> None:
-    """Specification 3.5."""
+    """In ``a | b``, the rules of ``b`` override the rules of ``a`` (specification 3.5)."""
     assert Policy(one) | Policy(two) == Policy(one) | two == one | Policy(two) == Policy(both)
     assert Policy(one) | None == Policy(one)
 
@@ -241,7 +241,7 @@ def test_a_policy_and_a_difference_print_as_tables() -> None:
 
 
 def test_a_policy_for_every_op_that_the_built_in_policy_lists() -> None:
-    """Specification 3.2 and 3.4."""
+    """A category is a policy of one rule, ``"*"``, for all ops that it fits (specification 3.2 and 3.4)."""
     made = {rule.key: rule.category for rule in Policy("fp32").by_overload()}
     assert set(made.values()) == {"fp32"}
     listed = {rule.name for rule in BUILT_IN}

@@ -120,7 +120,7 @@ def check(program: parts.Block, device: str) -> None:
 @examples(40)
 @given(program=blocks(3, "utgrkbd"))
 def test_ops_run_in_the_dtypes_of_nested_rules(real_device: str, program: parts.Block) -> None:
-    """Specification 2.6, 2.7, 3.1, 3.7, 4.1, 4.2, 4.3, 5.1 and 7.2."""
+    """A program nests regions and modules (specification 2.6, 2.7, 3.1, 3.7, 4.1, 4.2, 4.3, 5.1 and 7.2)."""
     regions = set(re.findall(r"dtype='(\w+)'", repr(program)))
     assume(regions <= {str(dtype).removeprefix("torch.") for dtype in lower_precision(real_device)})
     check(program, real_device)
@@ -129,6 +129,6 @@ def test_ops_run_in_the_dtypes_of_nested_rules(real_device: str, program: parts.
 @examples(5)
 @given(blocks(2, "utgrkbdc"))
 def test_ops_of_compiled_programs_run_in_the_dtypes_of_nested_rules(program: parts.Block) -> None:
-    """Specification 6.1."""
+    """Compiled code follows the policies around it (specification 6.1)."""
     check(program, "cpu")
     torch._dynamo.reset()

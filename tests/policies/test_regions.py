@@ -145,7 +145,7 @@ def states(rules: dict[str, str] | None, reentrant: bool) -> list[tuple[object, 
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_module_with_rules_outside_of_regions_behaves_like_any_other(reentrant: bool) -> None:
-    """Specification 3.7."""
+    """Outside of regions, rules change no autocast state, even in a checkpoint (specification 3.7)."""
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     ours, stock = states({"matmul": "fp32"}, reentrant), states(None, reentrant)
     assert len(ours) == 3 and ours == stock
@@ -153,7 +153,7 @@ def test_a_module_with_rules_outside_of_regions_behaves_like_any_other(reentrant
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_policy_that_a_checkpointed_function_uses_applies_in_both_runs(reentrant: bool) -> None:
-    """The rerun also follows the policy around the checkpoint. Specification 7.1."""
+    """The rerun also follows the policy around the checkpoint (specification 7.1)."""
     found = []
 
     def segment(x: torch.Tensor) -> torch.Tensor:

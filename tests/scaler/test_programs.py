@@ -239,8 +239,8 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
             same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)
             assert type(found) is type(wanted) and same_text, (call, found, wanted)
             event(f"{call.name}: {type(found).__name__}")
-            # After these errors the two scalers differ: PyTorch's scaler remembers an `unscale_` without gradients, and
-            # our emulation of `step_together` has unscaled one of the two optimizers.
+            # After these errors, the two scalers differ. PyTorch's scaler remembers an `unscale_` without gradients.
+            # Our emulation of `step_together` has unscaled one of the two optimizers.
             if isinstance(found, AssertionError) or call.name == "step_together":
                 break
             continue
@@ -259,7 +259,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
 
 @pytest.mark.usefixtures("one_thread")
 def test_programs_match_pytorchs_scaler(real_device: str) -> None:
-    """Specification 8.1 and 8.3."""
+    """The results include skipped steps and errors (specification 8.1 and 8.3)."""
     kinds = [kind for kind in KINDS if kind != "fused" or isinstance(facts_of(real_device), Fused)]
     # PyTorch's scaler runs on the CPU. Other devices have other rules for float16.
     has = {"single": True, "double": has_float64(real_device), "half": real_device == "cpu"}

@@ -162,7 +162,7 @@ class Program:
 
 @pytest.mark.parametrize("seed", range(20 * TIMES))
 def test_programs_over_ranks_match_torch_optim_with_the_gradients_of_all_ranks(seed: int) -> None:
-    """Specification 8.4."""
+    """All ranks of a mesh clip by one norm and skip together (specification 8.4)."""
     program = Program(seed)
     for _ in range(program.random.randint(3, 6)):
         program.iterate()

@@ -61,7 +61,7 @@ def main(releases: list[str]) -> None:
 
 
 def use(release: str, folder: Path, wanted: str, *named: Any) -> None:
-    """Install and use the package in a new environment over the packages of the Makefile's environment."""
+    """Install and use the package in a new environment that also has the packages of the Makefile's environment."""
     base = ROOT / (".venv" if release == "2.9.0" else f".venv-{release}")
     run([base / "bin" / "python", "-m", "venv", folder])
     (own,) = folder.glob("lib/python*/site-packages")

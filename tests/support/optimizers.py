@@ -61,7 +61,7 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 class Kernels(NamedTuple):
     """The kernels of a step: the kernels of a device, or one of ``PATHS`` on the CPU."""
 
-    device: str  # The device type.
+    device: str  # This is a device type, such as "cpu".
     path: str = "fused"
 
     def __str__(self) -> str:

@@ -55,7 +55,7 @@ def backward(forward: Any, x: Tensor, scale: Any = same, step: Any = same) -> Te
 def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
     """Return a function that runs PyTorch's replicas of the model in threads, like ``nn.DataParallel``.
 
-    Each thread enters a PyTorch region, which is enabled if the call is in an enabled region. Specification 5.2.
+    Each thread enters a PyTorch region, which is enabled if the call is in an enabled region (specification 5.2).
     """
 
     def copies(tensors: list[Tensor], devices: list[int], detach: bool) -> list[list[Tensor]]:  # noqa: ARG001
@@ -75,7 +75,7 @@ def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def in_a_hook(*args: Any) -> Tensor:
-    """Run the step in a hook of another backward, in autograd's thread for a device. Specification 5.3."""
+    """Run the step in a hook of another backward, in autograd's thread for a device (specification 5.3)."""
     found: list[Any] = []
     outer = torch.ones(1, device="xla", requires_grad=True) * 1
     outer.register_hook(lambda _: found.extend([get_ident(), torch.enable_grad()(backward)(*args)]))  # type: ignore[no-untyped-call]

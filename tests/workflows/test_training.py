@@ -86,7 +86,7 @@ def scaled_step(run: Run, loss: Tensor) -> Tensor:
 
 
 def plain_step(run: Run, loss: Tensor) -> Tensor:
-    """Step as in "Auto Mixed Precision (AMP) on GPU", without a scaler, because bfloat16 needs none."""
+    """Step like in "Auto Mixed Precision (AMP) on GPU", without a scaler, because bfloat16 needs none."""
     loss.backward()  # type: ignore[no-untyped-call]
     run.optimizer.step()
     return loss
@@ -133,7 +133,7 @@ def train(
     return run
 
 
-# A loop has the code after the forward, options, and the largest last loss as a fraction of the first loss.
+# Each loop has a step, options, and a limit of the last loss as a fraction of the first loss.
 LOOPS: dict[str, tuple[Step, dict[str, Any], float]] = {
     "typical": (scaled_step, {}, 0.5),
     "without_scaler": (plain_step, {}, 0.5),
@@ -142,7 +142,7 @@ LOOPS: dict[str, tuple[Step, dict[str, Any], float]] = {
 
 
 def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
-    """Assert that the losses fall as in float32, and below a fraction of the first loss."""
+    """Assert that the losses fall like in float32, and below a fraction of the first loss."""
     losses, reference = torch.stack(found).tolist(), torch.stack(wanted).tolist()
     assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]
@@ -160,7 +160,7 @@ def test_a_loop_of_the_documents_trains_like_float32(real_device: str, optim: An
 
 
 def test_a_training_run_finds_its_scale(real_device: str) -> None:
-    """A run with a too large scale trains like a float32 run, except for skipped steps, whose losses repeat."""
+    """A run whose first scale is too large trains like a float32 run, except for skipped steps, whose losses repeat."""
     *_, optimizer, scaler, losses = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
     assert (3 < skips < 10) if for_scaling(real_device) is torch.float16 else skips == 0
