@@ -128,7 +128,7 @@ def test_averages_are_saved_and_loaded_by_torch_distributed_checkpoint(kind: str
 
 @pytest.mark.parametrize(("first", "maximize"), [(0.0, True), (-0.0, False)])
 def test_a_checkpoint_records_that_dampened_momentum_has_started(first: float, maximize: bool) -> None:
-    """A buffer of zeros does not show the start, because a first gradient of zero makes the same buffer."""
+    """A state dict shows the start even after a first gradient of zero, which makes a buffer of zeros."""
     weights = []
     for library in (OURS, THEIRS):
         params = parameters((3,))

@@ -16,7 +16,7 @@ from tests.support.optimizers import OURS, SHAPES, THEIRS, Options, make, parame
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_arguments_match_torch_optim(name: str) -> None:
-    """The order and the defaults of the arguments match. ``state_dtype`` is an additional argument."""
+    """The arguments equal ``torch.optim``'s in order and defaults. ``state_dtype`` is an additional argument."""
     ours = dict(inspect.signature(OURS[name]).parameters)
     theirs = inspect.signature(THEIRS[name]).parameters
     assert issubclass(OURS[name], THEIRS[name])

@@ -91,7 +91,7 @@ def sparse(dims: int, seed: int) -> Tensor:
     ids=str,
 )
 def test_sparse_momentum_matches_torch_optim(dims: int, dtype: torch.dtype, options: dict[str, Any]) -> None:
-    """The momentum buffers are sparse. The random programs test sparse gradients without momentum."""
+    """Sparse gradients make sparse momentum buffers. The random programs test sparse gradients without momentum."""
     (theirs,) = parameters((50, 4, 3))
     ours = theirs.detach().to(dtype, copy=True).requires_grad_()
     optimizer, peer = OURS["SGD"]([ours], lr=0.1, **options), THEIRS["SGD"]([theirs], lr=0.1, **options)

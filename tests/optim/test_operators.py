@@ -114,7 +114,7 @@ raise SystemExit(pytest.main(["-qq", "-p", "no:cacheprovider", "-k", "fused", *f
 def test_the_scale_matches_pytorchs_within_its_bounds(
     first: float, lowest: float, highest: float, operators: Kernels
 ) -> None:
-    """The scale also matches if it would become infinite, and if ``growth_interval`` decreases."""
+    """``update_scale_`` also matches if the scale would become infinite, or if ``growth_interval`` decreases."""
 
     def stock(scale: Tensor, *arguments: Any) -> None:
         torch._amp_update_scale_(scale, *arguments[:-2])

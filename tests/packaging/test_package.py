@@ -70,7 +70,7 @@ def test_a_source_distribution_contains_only_the_files_of_a_build(made: Path) ->
 
 
 def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path: Path) -> None:
-    """pip requires that both have one version. However, pip may reuse a cached wheel with another PyTorch."""
+    """pip requires one version for a source distribution and its wheel. It may reuse the wheel with another PyTorch."""
     (path,) = (made / "dist").glob("*.tar.gz")
     with tarfile.open(path) as archive:
         archive.extractall(made, filter="data")

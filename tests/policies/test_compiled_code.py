@@ -196,7 +196,7 @@ class Pair(nn.Module):
 
 
 def test_compiled_modules_in_ddp_follow_their_rules() -> None:
-    """Without polycast, ``DDPOptimizer`` could cut the graph between the entry and the exit of a module's rules."""
+    """polycast bypasses ``DDPOptimizer``, which would cut the graph between the entry and the exit of a policy."""
     model, store = Pair(), torch.distributed.HashStore()  # type: ignore[attr-defined]
     polycast.assign(model, {"a": {"linear": "fp32"}, "b": {"linear": "bf16"}})
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)

@@ -161,7 +161,7 @@ def test_a_policy_equals_an_equivalent_one() -> None:
     assert MINE != {"softmax": "fp32"} and MINE != {"sofmax": "fp32"} and MINE != {} and MINE != "fp32"
     assert {MINE: 1}[Policy(READ)] == 1 and len({MINE, Policy(READ), Policy()}) == 2
     assert bool(MINE) and not Policy() and Policy(None) == Policy({}) == Policy()
-    part = Policy({"norm": {"cuda": "fp32", "hpu": "fp32_append_dtype"}})  # `linalg_vector_norm` appends none.
+    part = Policy({"norm": {"cuda": "fp32", "hpu": "fp32_append_dtype"}})  # Only `norm` can append a dtype.
     assert Policy(part.rules) == part and part.category("linalg_vector_norm", "hpu") == "fp32"
 
 

@@ -62,7 +62,7 @@ def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype =
 def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
     dtype: torch.dtype, groups: int, more: int
 ) -> None:
-    """``more`` allows copies for state of another dtype, and two calls that PyTorch 2.13 saves for a second group."""
+    """polycast makes at most ``more`` calls above PyTorch: copies to the state's dtype, or calls for a second group."""
     one, few = (counted(number, groups, dtype=dtype) for number in (1, 2))
     assert one.total() <= few.total()
     assert few == counted(161, groups, dtype=dtype)

@@ -88,7 +88,7 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
     ids=str,
 )
 def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Kernels) -> None:
-    """A norm that overflows its dtype is infinite, even if all elements are finite."""
+    """``norm`` matches a norm in float64. A norm that overflows its dtype is infinite, even of finite elements."""
     needs(dtype, operators)
     if numbers[:4] in ("huge", "tiny") and operators not in (Kernels("cpu"), Kernels("xla")):
         pytest.skip(f"{operators} has PyTorch's own kernels, which have less range")

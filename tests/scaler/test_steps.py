@@ -83,7 +83,7 @@ def test_the_step_after_one_that_raised_checks_its_own_gradients(kind: str) -> N
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
 def test_an_optimizer_is_not_kept_alive_and_can_be_equal_to_others_and_unhashable(library: Any) -> None:
-    """In addition, the scaler returns the value of the optimizer's step."""
+    """The scaler compares optimizers by identity. It returns the value of the optimizer's step."""
 
     class Equal(library.SGD):  # type: ignore[misc]
         def step(self, *args: Any, **kwargs: Any) -> float:
@@ -140,7 +140,7 @@ def test_an_object_whose_class_has_no_weak_references_steps() -> None:
 
 @pytest.mark.parametrize("unscales", [False, True])
 def test_an_optimizer_with_parameters_on_two_devices_gets_one_flag(unscales: bool, real_device: str) -> None:
-    """PyTorch's fused kernels skip only if ``found_inf`` is 1, but PyTorch's scaler adds the flags of the devices."""
+    """The flag is 1, because PyTorch's fused kernels skip only for 1. PyTorch's scaler adds the flags of devices."""
     params = [torch.ones(1, device=device, requires_grad=True) for device in ("cpu", real_device)]
     for param in params:
         param.grad = torch.full_like(param, INF)

@@ -1,7 +1,7 @@
 """Random programs of a scaler and optimizers over two ranks match ``torch.optim`` with the gradients of all ranks.
 
-Both ranks draw the same program. ``torch.optim`` steps copies of each rank's parts with unscaled gradients, clipped by
-the norm over the ranks, unless the scaler should skip the step. ``TIMES=100`` runs 100x as many programs.
+Both ranks draw the same program. ``torch.optim`` steps copies of each rank's parts, with gradients that are unscaled,
+and clipped by the norm over all ranks. It omits skipped steps. ``TIMES=100`` runs 100x as many programs.
 """
 
 from random import Random
@@ -42,7 +42,7 @@ def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
 
 
 class Optimized:
-    """Parameters of random layouts with an optimizer, and copies of this rank's shards with ``torch.optim``'s."""
+    """Parameters of random layouts with an optimizer, and copies of this rank's shards for ``torch.optim``."""
 
     def __init__(self, random: Random, is_sharded: bool) -> None:
         kind = random.choice(["SGD", "AdamW", "AdamW", "for-loop", "foreach", "fused"])

@@ -3,7 +3,7 @@
     python -m tests.slow.dist 2.9.0 2.13.0
 
 ``make build`` creates a wheel for each of these PyTorch releases. The script compares the files and metadata of the
-wheels and the source distribution with the checkout. It installs each of them into a new environment, trains a model
+wheels and the source distribution with the checkout. It installs each file into a new environment, trains a model
 there for one step, and runs ``polycast verify``. The script needs the network, and takes minutes per release.
 """
 

@@ -81,7 +81,7 @@ def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     if id(value) in seen:
         return
     seen.add(id(value))
-    if issubclass(type(value), type):  # A class has one path.
+    if issubclass(type(value), type):  # A class has one path, by its own name.
         place = f"{value.__module__}.{value.__qualname__}"
     for name, part in _held(value):
         yield f"{place}.{name}", part

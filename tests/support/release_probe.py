@@ -27,7 +27,7 @@ _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILIN
 
 
 class Seen(NamedTuple):
-    """A call: the dtypes of its inputs, the region's dtype, and the call below autocast."""
+    """A call, with the dtypes of its inputs, the region's dtype, and the call below autocast."""
 
     given: tuple[torch.dtype, ...]
     lower: torch.dtype
@@ -118,7 +118,7 @@ def _keys_of(key: str) -> AbstractContextManager[None]:
     if _carries_key(key):
         return nullcontext()
     include = torch._C._dispatch_tls_local_include_set()
-    for name in (f"Autocast{key}", f"Autograd{key}"):  # The enum or the parser lacks some names.
+    for name in (f"Autocast{key}", f"Autograd{key}"):  # The enum lacks some keys, and the parser others.
         include |= torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, name, None) or torch._C._dispatch_key_parse(name)
         )

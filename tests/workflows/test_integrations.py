@@ -94,7 +94,7 @@ print(next(model.parameters()).device.type)
 
 
 def test_the_trainer_that_prefers_xla_trains_there_and_on_the_cpu_on_request(tmp_path: Path) -> None:
-    """The default optimizer raises on XLA. ``optimizer_cls_and_kwargs`` creates ours after the model moved."""
+    """``Trainer``'s own optimizer raises on XLA. ``optimizer_cls_and_kwargs`` creates ours after the model moved."""
     for name in ("accelerate", "transformers", "torch_xla"):
         pytest.importorskip(name, reason=f"{name} is not installed")
     weights = []

@@ -21,7 +21,7 @@ from torch import nn
 def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Callable[[], Any]]:
     """Return the calls of an op under a public name.
 
-    The function creates the arguments at once: from ``ARGUMENTS``, or from every sample of the ``overloads`` that fits.
+    The arguments exist before the calls. They come from ``ARGUMENTS``, or from each fitting sample of ``overloads``.
     """
     function = attrgetter(name.removeprefix("torch."))(torch)
     if (op, name) in ARGUMENTS:
