@@ -1,6 +1,6 @@
-"""The overhead of polycast's autocast kernels and regions compared with PyTorch's, and of policies and the import.
+"""The time that polycast adds to PyTorch: in autocast kernels, regions, policies and the import.
 
-`benchmarks/side_by_side.py` describes the method. If the control's ratio is not near 1, the machine was too busy.
+`benchmarks/side_by_side.py` describes the method. If the ratio without a region is not near 1, the machine is busy.
 
     python -m benchmarks.autocast_overhead
 """
@@ -21,7 +21,7 @@ from benchmarks.side_by_side import Measure, Record, interleave, looped, machine
 
 LOOP_SECONDS = 2e-3
 
-# Statements on tiny CPU tensors inside one long autocast region, which is disabled for the control.
+# The statements run on tiny CPU tensors in one long autocast region, which is disabled for the control.
 CASES = {
     "no region (control)": "torch.mm(low, low)",
     "mm: nothing to cast": "torch.mm(low, low)",
@@ -30,9 +30,9 @@ CASES = {
     "cat: promote": "torch.cat(mixed)",
     "mse_loss: to float32": "torch.nn.functional.mse_loss(low, low)",
 }
-# The statement, the op in the policy, and whether the baseline's region is enabled. A policy's rule for an unlisted op
-# adds a kernel in every enabled region. The region of such a baseline is therefore disabled, so that the op runs
-# without the kernel, like in a region of PyTorch.
+# A case has a statement, the op in the policy, and whether the baseline's region is enabled. A rule for an unlisted op
+# adds a kernel in every enabled region. The baseline of such a rule disables its region, so that the op runs without
+# the kernel.
 POLICY_CASES = {
     "mm: a rule of its own": ("torch.mm(low, low)", "mm", True),
     "mm: another op's rule": ("torch.mm(low, low)", "softmax", True),

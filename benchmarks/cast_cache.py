@@ -1,8 +1,8 @@
-"""The speed of the cast cache: polycast, with and without kept casts, compared with stock autocast and the pure model.
+"""The speed of polycast with and without kept casts, compared with stock autocast and with a model in bfloat16.
 
-The cases are inference and ordinary training of an MLP, of a model like ResNet-18 and of a transformer with six layers,
-and training of low-rank adapters over frozen weights. All variants of a case run interleaved, as
-`benchmarks/side_by_side.py` describes. `pure` is the model in bfloat16, without autocast.
+The cases are inference and training of an MLP, a ResNet-18 and a transformer with six layers. Two more cases train
+low-rank adapters over frozen weights. `benchmarks/side_by_side.py` describes how the variants of a case are
+interleaved. The variant `pure` is the model in bfloat16, without autocast.
 """
 
 import gc
@@ -20,7 +20,7 @@ from torchvision.models.resnet import resnet18
 from benchmarks.side_by_side import finish, interleave, looped, new_parser, parse, ratio
 
 LOOP_SECONDS = 0.05
-Case = tuple[str, dict[str, Callable[[], object]]]  # The title of a case, and a function for each variant.
+Case = tuple[str, dict[str, Callable[[], object]]]  # A case has a title, and a function for each variant.
 
 
 def mlp() -> nn.Module:
@@ -114,7 +114,7 @@ def training(name: str, batch: int, device: str, adapters: bool = False) -> Case
 
 
 def cases(device: str) -> Iterator[Callable[[], Case]]:
-    """Yield a function for each case that creates its models, so that the models of one case exist at a time."""
+    """Yield a function for each case, which creates the models. Only the models of one case are in memory at a time."""
     for name in MODELS:
         for batch in (1, 16, 128) if device == "cpu" else (1,):
             yield partial(inference, name, batch, device)

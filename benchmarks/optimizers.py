@@ -2,19 +2,19 @@
 
     python -m benchmarks.optimizers                 # on the CPU
     python -m benchmarks.optimizers --whole         # everything after backward in mixed precision training
-    python -m benchmarks.optimizers --whole --route composition    # with PyTorch's own kernels for lists, like CUDA
+    python -m benchmarks.optimizers --whole --route composition    # with PyTorch's fused kernels, like on CUDA
     python -m benchmarks.optimizers --device cuda   # or another device type of PyTorch
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
 
-By default, the benchmark measures only `optimizer.step()`, with preset gradients. Steps have no `found_inf`, except for
-polycast's and `torch_xla`'s steps on XLA, because `torch_xla`'s step without `found_inf` is `torch.optim`'s. A
-measurement repeats short steps, so tensors that fit into the cache are in the cache, for every implementation.
+By default, the benchmark measures only `optimizer.step()`, with preset gradients and without `found_inf`. On XLA, the
+steps of polycast and `torch_xla` have a `found_inf`, because otherwise `torch_xla` runs the step of `torch.optim`. A
+measurement repeats short steps. Small tensors are therefore in the CPU's cache, for every implementation.
 
 With `--whole`, polycast runs `clip_grad_norm`, `step` and `update` of its `GradScaler`. PyTorch runs `unscale_` of
 `torch.amp.GradScaler`, `torch.nn.utils.clip_grad_norm_` with `foreach=True`, and `step` and `update` of the scaler.
-PyTorch writes the gradients, so each implementation has its own. The scale is 1 and never grows, so no gradient leaves
-the range of its dtype. The largest norm is a thousandth below the norm of the first gradients: all implementations clip
-in the first iteration, and later PyTorch multiplies by about 1. The work does not depend on the values.
+PyTorch changes the gradients, so each implementation has its own gradients. The scale is 1 and never grows, so no
+gradient leaves the range of its dtype. `max_norm` is 0.999 times the norm of the first gradients. All implementations
+clip in the first iteration, and PyTorch later multiplies by about 1. The time does not depend on the values.
 """
 
 from argparse import Namespace
@@ -38,7 +38,7 @@ Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class Workload(NamedTuple):
-    """The shapes and dtype of a model's parameters, from its published sizes, or of a number of equal tensors."""
+    """The shapes and the dtype of parameters: of a published model, or of a number of equal tensors."""
 
     title: str
     shapes: Shapes
@@ -66,7 +66,7 @@ def resnet_50() -> Shapes:
     image recognition, 2015, table 1."""
 
     def convolution(before: int, after: int, kernel: int) -> Shapes:
-        return (after, before, kernel, kernel), (after,), (after,)  # A convolution without bias, and a batch norm.
+        return (after, before, kernel, kernel), (after,), (after,)  # The last two are of a batch norm.
 
     shapes, channels = [*convolution(3, 64, 7)], 64
     for stage, count in enumerate((3, 4, 6, 3)):
@@ -100,7 +100,7 @@ WORKLOADS = {
     "4000x64": Workload("4000 x 64", ((64,),) * 4000),
     "64x1M-bf16": Workload("64 x 1M bf16", ((MEBI,),) * 64, torch.bfloat16),
 }
-# Workloads that XLA compiles and runs on the CPU in seconds.
+# XLA compiles and runs these workloads on the CPU in seconds.
 XLA_WORKLOADS = {
     "20x256x256": Workload("20 x 256x256", ((256, 256),) * 20),
     "100x256x256": Workload("100 x 256x256", ((256, 256),) * 100),
@@ -126,9 +126,9 @@ def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_
 
 
 def report(workload: Workload, options: Namespace) -> None:
-    """Measure the steps or whole iterations of all implementations, and print a table. The second one is the peer."""
+    """Measure all implementations, and print a table with the time of the second one divided by each time."""
     device = options.device
-    grads = workload.random(device)  # Steps do not write gradients, so all share these.
+    grads = workload.random(device)  # Steps do not write gradients, so all optimizers share them.
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item() if options.whole else 0.0
 
     def make(package: Any, signal: dict[str, Any], **implementation: bool) -> Callable[[], object]:
@@ -139,7 +139,7 @@ def report(workload: Workload, options: Namespace) -> None:
         finish(device)
         return iteration(optimizer, params, max_norm) if options.whole else partial(optimizer.step, **signal)
 
-    # For each implementation, a function that creates it and returns a function for one run.
+    # Each function creates an implementation, and returns a function for one run.
     contestants = {"polycast": partial(make, syncfree, {})}
     contestants |= {f"torch {name}": partial(make, torch.optim, {}, **{name: True}) for name in ("fused", "foreach")}
     if device == "xla":

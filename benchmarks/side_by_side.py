@@ -1,8 +1,8 @@
 """Helpers of the benchmarks: interleaved rounds, medians, ratios and tables.
 
-In a round each implementation runs once, in an order that changes from round to round, so that background load affects
-all of them equally. A ratio is the median of the ratios of the rounds. The middle half of these ratios is printed next
-to it: if that range is wide, the machine was too busy.
+In a round, each implementation runs once. The order changes from round to round, so that background load affects all
+implementations equally. A ratio is the median of the ratios of the rounds. Tables also show the middle half of these
+ratios. If this range is wide, the machine was too busy.
 """
 
 import gc
@@ -22,7 +22,7 @@ LOOP_SECONDS = 10e-3
 WARM_UP = 3
 
 Measure: TypeAlias = Callable[[], float]  # The function returns the seconds of one call.
-Record: TypeAlias = list[float]  # The seconds of each round.
+Record: TypeAlias = list[float]  # A record has the seconds of each round.
 
 
 class Spread(NamedTuple):
@@ -37,7 +37,7 @@ class Spread(NamedTuple):
 
 
 def ratio(dividend: Record, divisor: Record) -> Spread:
-    """Return the ratio of two times, from the ratios of all rounds."""
+    """Return the median and the quartiles of the ratios of two times in all rounds."""
     low, middle, high = quantiles([a / b for a, b in zip(dividend, divisor, strict=True)], method="inclusive")
     return Spread(middle, low, high)
 
@@ -75,7 +75,7 @@ def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
 
 
 def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Measure:
-    """Return a measurement of a loop, which runs code a number of times and returns the seconds of one run.
+    """Return a function that measures ``loop``, which runs code a number of times and returns the seconds of one run.
 
     A trial run determines the number of repetitions for the requested duration.
     """
@@ -135,7 +135,7 @@ def parse(parser: ArgumentParser, least: int = 3) -> Namespace:
     device = getattr(options, "device", "cpu")
     if device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
-        import torch_xla  # noqa: F401 -- registers the device
+        import torch_xla  # noqa: F401 -- it registers the device
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:

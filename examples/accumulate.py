@@ -16,9 +16,9 @@ for number in range(80):
     inputs = torch.randn(64, 8)
     with polycast.autocast("cpu", torch.float16):
         loss = loss_fn(model(inputs), inputs @ weight) / accumulate
-    scaler.scale(loss).backward()  # the scaled gradients of the batches add up
+    scaler.scale(loss).backward()  # The scaled gradients of the batches add up.
     if (number + 1) % accumulate == 0:
-        # `clip_grad_norm` replaces `unscale_` and `torch.nn.utils.clip_grad_norm_`: the step itself unscales and clips.
+        # `clip_grad_norm` replaces `unscale_` and `clip_grad_norm_`, because the step itself unscales and clips.
         norm = scaler.clip_grad_norm(optimizer, max_norm=5.0)
         scaler.step(optimizer)
         scaler.update()

@@ -34,5 +34,5 @@ class Exponential(torch.autograd.Function):
 a, b = (torch.ones(2, 2, requires_grad=True) for _ in range(2))
 with polycast.autocast("cpu", torch.float16):
     product, power = Multiply.apply(a, b), Exponential.apply(6 * Multiply.apply(a, b))  # type: ignore[no-untyped-call]
-(power.mean() / 1000).backward()  # the gradients of the float16 products must not overflow
+(power.mean() / 1000).backward()  # Without the division, gradients of the float16 products would overflow.
 print("product:", product.dtype, "exponential:", power.dtype, power[0, 0].item(), "gradient:", a.grad)

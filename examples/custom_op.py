@@ -1,7 +1,7 @@
 """A custom op in a policy. Without a rule, the op's kernel receives both float32 and bfloat16, and raises.
 
-The program trains a gated layer under three rules for the op. For each rule, it prints the error, or the loss and
-the dtypes that the op is given and computes in.
+The program trains a gated layer under three rules for the op. For each rule, the program prints the error, or the
+loss, the dtypes of the op's inputs, and the dtype in which the op computes.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Gated(nn.Module):
         self.norm, self.gate, self.last = nn.LayerNorm(64), nn.Linear(64, 64), nn.Linear(64, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.norm(x)  # the norm returns float32, and the gate bfloat16
+        x = self.norm(x)  # The norm returns float32, and the gate returns bfloat16.
         return self.last(swiglu(x, self.gate(x)))  # type: ignore[no-any-return]
 
 

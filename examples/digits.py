@@ -46,9 +46,9 @@ def best_device() -> str:
 def open_device(name: str) -> torch.device:
     """Return the device. XLA runs on the CPU unless ``PJRT_DEVICE`` selects another device."""
     if name == "xla":
-        os.environ.setdefault("PJRT_DEVICE", "CPU")  # otherwise `torch_xla` chooses a device and warns
-        import torch_xla  # noqa: F401 -- registers the device
-    torch.empty(0, device=name)  # this raises if the device does not exist
+        os.environ.setdefault("PJRT_DEVICE", "CPU")  # Otherwise `torch_xla` chooses a device and warns.
+        import torch_xla  # noqa: F401 -- it registers the device
+    torch.empty(0, device=name)  # This call raises if the device does not exist.
     return torch.device(name)
 
 
@@ -96,7 +96,7 @@ class Run:
     dtypes: list[str]
     predictions: Tensor
     right: Tensor
-    accuracy: float  # the percentage of correct predictions
+    accuracy: float  # This is the percentage of correct predictions.
 
 
 def load(seed: int, device: torch.device) -> tuple[Digits, Digits]:
@@ -116,7 +116,7 @@ def build() -> nn.Sequential:
 
 
 def train(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[list[float], list[Counter[str]]]:
-    """Train the model, and return the loss of each step, and XLA's counts in each epoch before the losses are read."""
+    """Train the model. Return the losses of all steps, and XLA's counts for each epoch without copies of the losses."""
     optimizer = polycast.syncfree.AdamW(network.parameters(), lr=2e-3, weight_decay=0.1)
     scaler = polycast.GradScaler(enabled=autocast)
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Inference under autocast, step by step and as a traced and frozen graph."""
+"""Inference under autocast, in eager mode and as a traced and frozen graph."""
 
 import warnings
 
@@ -13,7 +13,7 @@ with torch.no_grad():
     wanted = model(x)
 
 for dtype in (torch.bfloat16, torch.float16):
-    # We disable the cache, as PyTorch's documentation does, because tracing would record a cached cast as a constant.
+    # The cache is disabled, because tracing would record a cached cast as a constant.
     with torch.no_grad(), polycast.autocast("cpu", dtype, cache_enabled=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit")
         y = model(x)

@@ -1,7 +1,7 @@
 """Low-rank adapters over frozen weights with kept casts: `python examples/lora.py`.
 
 A region casts frozen weights again in each step, like PyTorch's autocast. `polycast.cast_cache.keep` casts them once.
-The adapters learn the difference between a second model and the first. The program needs matplotlib and tqdm.
+The adapters learn the difference between two models. The program needs matplotlib and tqdm.
 """
 
 import argparse

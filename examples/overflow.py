@@ -1,4 +1,4 @@
-"""A float16 model whose norm overflows, and a rule that prevents this: ``python examples/overflow.py [xla]``."""
+"""A float16 model whose norm overflows, and a rule that prevents overflow: ``python examples/overflow.py [xla]``."""
 
 import sys
 
@@ -6,8 +6,8 @@ import polycast
 import torch
 from torch import Tensor, nn
 
-# In float16 the square of 256 is infinite. The rules make `linear` and `matmul` run in float16, because regions default
-# to bfloat16 on the CPU and on XLA. Nothing overflows where the compiler uses float32 within a fusion, as on XLA:CPU.
+# In float16, the square of 256 is infinite. The rules make `linear` and `matmul` run in float16. Without them, regions
+# default to bfloat16. On XLA:CPU, the square does not overflow, because the compiler computes a fusion in float32.
 half = polycast.Policy({"linear": "float16", "matmul": "float16"})
 fixed = half | polycast.Policy({"square": "fp32"})
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"

@@ -17,7 +17,7 @@ for number in range(40):
     with polycast.autocast("cpu", torch.float16):
         loss = loss_fn(model(inputs), targets)
     scaled_grads = torch.autograd.grad(scaler.scale(loss), list(model.parameters()), create_graph=True)
-    inv_scale = 1.0 / scaler.get_scale()  # this is a device sync
+    inv_scale = 1.0 / scaler.get_scale()  # `get_scale` causes a device sync.
     grads = [grad * inv_scale for grad in scaled_grads]
     with polycast.autocast("cpu", torch.float16):
         penalty = torch.stack([grad.square().sum() for grad in grads]).sum().sqrt()

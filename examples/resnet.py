@@ -32,7 +32,7 @@ batches = DataLoader(learn, batch_size=32, sampler=sampler)
 
 model = resnet18(num_classes=10).to(options.device)
 optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
-scaler = polycast.GradScaler(options.device, enabled=options.dtype == "float16")  # bfloat16 needs no scaler
+scaler = polycast.GradScaler(options.device, enabled=options.dtype == "float16")  # Only float16 needs a scaler.
 region = polycast.autocast(options.device, dtype=options.dtype, enabled=options.dtype != "float32")
 
 losses: list[Tensor] = []

@@ -25,7 +25,7 @@ options = parser.parse_args()
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Dropout(0.1), nn.Linear(64, 2))
 optimizer = polycast.syncfree.AdamW(model.parameters(), lr=0.01)
-scaler = polycast.GradScaler("cpu", init_scale=2.0**24)  # the first steps overflow and are skipped
+scaler = polycast.GradScaler("cpu", init_scale=2.0**24)  # The first steps overflow and are skipped.
 schedule = polycast.SkipAwareLR(optimizer, lambda taken: (1 + torch.cos(taken * math.pi / options.steps)) / 2, scaler)
 parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "scaler": scaler, "schedule": schedule}
 losses: list[float] = []

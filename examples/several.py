@@ -25,7 +25,7 @@ for number in range(40):
     scaler.scale(losses[1] * (float("inf") if number == 10 else 1)).backward()
     scaler.step_together(*optimizers)
     scaler.update()
-    schedule.step()  # the schedule does not advance after a skipped step
+    schedule.step()  # The schedule does not advance after a skipped step.
     if number in (9, 10, 39):
         rate = schedule.get_last_lr()[0]
         print(f"step {number + 1}: losses {losses[0].item():.3f} and {losses[1].item():.3f}, learning rate {rate:.5f}")

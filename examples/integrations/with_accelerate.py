@@ -34,7 +34,7 @@ def train(folder: Path) -> None:
         accelerator.backward(loss * (float("inf") if number == 10 else 1))
         accelerator.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        schedule.step()  # the schedule does not advance after a skipped step
+        schedule.step()  # The schedule does not advance after a skipped step.
         optimizer.zero_grad()
         if optimizer.step_was_skipped or number == 39:
             print(f"step {number}: loss {loss.item():.3f}, skipped {optimizer.step_was_skipped}")

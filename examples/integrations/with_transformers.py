@@ -39,7 +39,7 @@ class Dies(transformers.TrainerCallback):  # type: ignore[misc]
 def train(folder: Path) -> None:
     torch.manual_seed(0)
     model, inputs = Model(), torch.randn(640, 8)
-    inputs[100] = float("inf")  # one step of each epoch is skipped
+    inputs[100] = float("inf")  # One step of each epoch is skipped.
     arguments = transformers.TrainingArguments(
         folder, use_cpu=True, fp16=True, max_grad_norm=1.0, num_train_epochs=4, per_device_train_batch_size=64,
         save_steps=20, logging_strategy="epoch", disable_tqdm=True, report_to=[],

@@ -23,7 +23,7 @@ BUILDS = {build.__name__: build for build in ARCHITECTURES}
 CASES = [(HOST, build, way) for build in BUILDS for way in (EACH, ONE)]
 CASES += [(HOST, build, Way(train=False, one_region=build == "resnet")) for build in ("resnet", "faster_rcnn", "llama")]
 CASES += [("xla", "recurrent", EACH)]
-# Other tests compare each op of these models on XLA, and each model on the CPU.
+# These cases are slow, and other tests compare each op of these models on XLA, and each model on the CPU.
 SLOW = [("xla", "resnet", EACH), ("xla", "bert", ONE)]
 BF16 = torch.bfloat16
 

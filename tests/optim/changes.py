@@ -1,4 +1,4 @@
-"""Changes that a program of optimizer steps makes between the steps, as a user may."""
+"""The changes of groups, parameters and state that a random program makes between optimizer steps."""
 
 import copy
 from collections import defaultdict
@@ -12,7 +12,7 @@ from tests.optim.programs import Program, usual
 
 
 class Changes:
-    """The changes of a program. Each method makes one change on both sides."""
+    """The changes of a program. Each method changes our optimizer and ``torch.optim``'s optimizer in the same way."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -65,7 +65,7 @@ class Changes:
             optimizer.state = defaultdict(dict, copies)
 
     def looked_at_state(self) -> None:
-        """Read the state, which creates an empty dict."""
+        """Read the state of each parameter. The read creates an empty dict if the parameter has no state."""
         for pair, _ in self.program.used():
             _ = self.program.ours.state[pair.ours]
 
@@ -78,7 +78,7 @@ class Changes:
             optimizer.load_state_dict(state)
 
     def exchanged_state(self) -> None:
-        """Load the state of each side into the other side."""
+        """Load the state of each optimizer into the other one."""
         ours, theirs = self.sides
         for optimizer, state in zip((theirs, ours), state_dicts(ours, theirs), strict=True):
             optimizer.load_state_dict(state)
@@ -86,7 +86,7 @@ class Changes:
             values.update({name: usual(value) for name, value in values.items() if isinstance(value, Tensor)})
 
     def copied(self) -> None:
-        """Continue with a copy of our optimizer. copy and pickle use the same methods."""
+        """Continue with a deep copy of our optimizer. ``pickle`` uses the same methods as ``copy``."""
         self.program.follow(copy.deepcopy(self.program.ours))
 
 
@@ -94,7 +94,7 @@ CHANGES = [name for name in vars(Changes) if not name.startswith("_")]
 
 
 def state_dicts(*sides: Any) -> list[Any]:
-    """Remove state of parameters in no group, because ``torch.optim`` fails for it, and return copies of the states."""
+    """Remove the state of parameters in no group, for which ``torch.optim`` fails, and return copies of the states."""
     for side in sides:
         params = set(chain.from_iterable(group["params"] for group in side.param_groups))
         side.state = defaultdict(dict, {param: values for param, values in side.state.items() if param in params})

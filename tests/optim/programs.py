@@ -24,11 +24,11 @@ from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, s
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NAN, INF = float("nan"), float("inf")
-# The relative error of one rounding to the dtype; in float32 and float64, of several operations.
+# A tolerance is the relative error of one rounding to the dtype. In float32 and float64, it covers several operations.
 TOLERANCES = {F64: 1e-12, F32: 2e-6, BF16: 2.0**-7, HALF: 2.0**-10}
 
 T = TypeVar("T")
-# Functions that return a random tensor with a layout. The argument draws numbers in a shape.
+# Each function returns a random tensor with the layout. Its argument draws numbers in a shape.
 Numbers = Callable[..., Tensor]
 LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
     "contiguous": lambda numbers: numbers(4, 6),
@@ -45,7 +45,7 @@ LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
     "a block and more": lambda numbers: numbers(2050)[1:-1],
     "two threads": lambda numbers: numbers(33_001),
 }
-# Functions that return a gradient with another layout. The argument has the parameter's layout.
+# Each function changes the layout of a gradient. Its argument has the parameter's layout.
 GRADS: dict[str, Callable[[Tensor], Tensor]] = {
     "same": lambda grad: grad,
     "contiguous": lambda grad: grad.contiguous(),
@@ -72,7 +72,7 @@ def usual(tensor: Tensor) -> Tensor:
 
 
 class Program:
-    """Two optimizers that run the same program. Hypothesis shrinks a drawn value to the first choice."""
+    """Two optimizers that run the same program. Choices begin with the simplest value, to which Hypothesis shrinks."""
 
     def __init__(self, data: st.DataObject, kernels: Kernels) -> None:
         self.data, self.device = data, kernels.device
@@ -135,7 +135,7 @@ class Program:
         return {"params": [each.ours for each in pairs], **ours}, {"params": [each.theirs for each in pairs], **theirs}
 
     def used(self) -> list[tuple[Pair, Options]]:
-        """Return the parameters in groups, each with its group of our optimizer."""
+        """Return each pair of parameters with its group in our optimizer."""
         return [(self.pairs[id(param)], group) for group in self.ours.param_groups for param in group["params"]]
 
     def any_pair(self) -> Pair:
@@ -205,7 +205,7 @@ class Program:
             self.compare()
 
     def take_step(self, scalars: dict[str, Tensor]) -> None:
-        """Step on our side, with the scalars as arguments, which override attributes."""
+        """Step our optimizer with the scalars as arguments, which must override attributes with the same names."""
         vars(self.ours).update(dict.fromkeys(scalars, torch.full((), 7.0)))
         with (
             patch.object(syncfree_step, "step_by_torch", wraps=step_by_torch) as by_torch,

@@ -1,4 +1,4 @@
-"""The errors of 100 steps relative to float64, compared with the errors of ``torch.optim``'s for-loop."""
+"""The rounding errors of 100 optimizer steps, compared with the errors of ``torch.optim``'s for-loop."""
 
 from functools import cache
 from typing import Any
@@ -11,9 +11,9 @@ from tests.support.devices import synchronize
 from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options
 
 F32, F64, BF16, HALF = torch.float32, torch.float64, torch.bfloat16, torch.float16
-# The error of an element is a random walk. The mean over 32,500 elements is exact to 1 %.
+# The error of one element is random, but the mean over 32,500 elements is exact to 1 %.
 ELEMENTS, STEPS, ALLOWED = 32_500, 100, 1.01
-# The random programs draw every combination. Without weight decay, AdamW equals Adam.
+# These options suffice, because the random programs draw every combination. Without weight decay, AdamW equals Adam.
 IN_FLOAT32: list[tuple[str, Options]] = [
     ("SGD", {}),
     ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1, "maximize": True}),
@@ -27,7 +27,7 @@ LOW: list[tuple[str, Options]] = [
     ("SGD", {"momentum": 0.9, "dampening": 0.3}),
     ("Adam", {"amsgrad": True, "weight_decay": 0.1, "eps": 1e-3}),
 ]
-DTYPES = [(BF16, F32), (HALF, F32), (BF16, None)]  # The dtypes of parameters and of their state.
+DTYPES = [(BF16, F32), (HALF, F32), (BF16, None)]  # A row has the dtypes of parameters and of state.
 CASES = [(*row, F32, None) for row in IN_FLOAT32] + [(*row, *dtypes) for row in LOW for dtypes in DTYPES]
 
 
@@ -41,7 +41,7 @@ def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, d
         grad = torch.randn(ELEMENTS, generator=generator) * (1 + number % 7) / 7
         param.grad = grad.to(numbers).to(device, dtype)
         optimizer.step()
-        synchronize(device)  # On XLA, each step is a graph.
+        synchronize(device)  # On XLA, each step must be a separate graph.
         if number % 10 == 9:
             found.append(param.detach().to("cpu", F64, copy=True))
     return torch.stack(found)

@@ -1,4 +1,4 @@
-"""Saving and loading of state: the entries and dtypes of ``torch.optim``, hooks, and distributed checkpoints."""
+"""Checkpoints of optimizers: entries and dtypes like ``torch.optim``'s, load hooks, and distributed checkpoints."""
 
 from typing import Any
 from unittest.mock import patch
@@ -21,7 +21,7 @@ def train(optimizer: Any, params: list[Tensor], *numbers: int) -> None:
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "Adam amsgrad", "AdamW"])
 def test_a_state_dict_matches_torch_optim(kind: str, real_device: str) -> None:
-    """The step count may be on another device: the parameter's, as in PyTorch's fused optimizers."""
+    """All entries match, but our step count may be on the parameter's device, like in PyTorch's fused optimizers."""
 
     def place(name: str, value: Tensor) -> Any:
         return "the count's" if name == "step" and real_device != "cpu" else value.device
@@ -57,7 +57,7 @@ def moments(optimizer: Any) -> list[Tensor]:
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "Adam amsgrad"])
 def test_loaded_state_is_converted(kind: str) -> None:
-    """A load between our optimizers is exact."""
+    """A load converts state to ``state_dtype``. Between two of our optimizers, a load changes no value."""
     params = parameters((3,), (2, 2), dtype=BF16)
     saved = make(THEIRS, kind, params)
     train(saved, params, 0, 1)
@@ -65,7 +65,7 @@ def test_loaded_state_is_converted(kind: str) -> None:
     seen: list[torch.dtype] = []
     ours.register_load_state_dict_post_hook(lambda it: seen.extend(tensor.dtype for tensor in moments(it)))
     ours.load_state_dict(saved.state_dict())
-    assert {*seen} == {F32}  # A hook after loading sees the final state.
+    assert {*seen} == {F32}  # A hook after the load reads the converted state.
     train(ours, params, 2, 3)
     assert {tensor.dtype for tensor in moments(ours)} == {F32}
     other.load_state_dict(ours.state_dict())
@@ -76,7 +76,7 @@ def test_loaded_state_is_converted(kind: str) -> None:
 
 @pytest.mark.parametrize("state_dtype", [None, F32])
 def test_load_hooks_can_change_the_state(state_dtype: torch.dtype | None) -> None:
-    """One hook removes a parameter, and the other changes an average."""
+    """One hook removes a parameter from the loaded state, and the other replaces an average."""
 
     def first(_: Any, state: dict[str, Any]) -> dict[str, Any]:
         return {"state": {0: state["state"][0]}, "param_groups": [{**state["param_groups"][0], "params": [0]}]}
@@ -96,7 +96,7 @@ def test_load_hooks_can_change_the_state(state_dtype: torch.dtype | None) -> Non
 
 
 def test_state_without_a_parameter_is_preserved() -> None:
-    """Hooks in PyTorch's tests add such state. The optimizer saves and loads it, and steps ignore it."""
+    """A checkpoint contains an entry whose key is not a parameter. Steps ignore the entry."""
     params = parameters((3,))
     optimizer: Any = make(OURS, "AdamW", params)
     optimizer.register_state_dict_pre_hook(lambda it: it.state.update(test=1))
@@ -128,7 +128,7 @@ def test_averages_are_saved_and_loaded_by_torch_distributed_checkpoint(kind: str
 
 @pytest.mark.parametrize(("first", "maximize"), [(0.0, True), (-0.0, False)])
 def test_a_checkpoint_records_that_dampened_momentum_has_started(first: float, maximize: bool) -> None:
-    """After a first gradient of zero, the buffers are zero as well."""
+    """A state dict shows the start even after a first gradient of zero, which makes a buffer of zeros."""
     weights = []
     for library in (OURS, THEIRS):
         params = parameters((3,))

@@ -1,4 +1,4 @@
-"""The errors of the optimizers: an error names the argument, and the call writes, loads and adds nothing."""
+"""The errors of the optimizers. An error names the argument, and the call changes no parameter, state or group."""
 
 import copy
 from collections.abc import Callable
@@ -15,7 +15,7 @@ F32, HALF = torch.float32, torch.float16
 ONE, NAN = torch.ones(()), float("nan")
 OP = torch.ops.polycast
 SGD, Adam, AdamW = OURS.values()
-# The kinds of optimizers, and the kernels of their steps.
+# A setting is a kind of optimizer, and the kernels of its steps.
 SETTINGS = {
     "SGD": ("SGD momentum", "fused"),
     "Adam": ("Adam amsgrad", "composition"),
@@ -58,7 +58,7 @@ def step_and(optimizer: Any, added: Tensor) -> None:
 
 
 def step_from(optimizer: Any, average: Tensor) -> None:
-    """Step with this state in the second group."""
+    """Step with this tensor as an average in the state of the second group."""
     values = optimizer.state[optimizer.param_groups[1]["params"][0]]
     values["momentum_buffer" if "momentum_buffer" in values else "exp_avg"] = average
     optimizer.step()
@@ -76,7 +76,7 @@ def mixed(optimizer: Any) -> list[Tensor]:
 
 
 PLAIN_SGD: dict[str, Any] = {"lr": ONE, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False, "maximize": False}
-# Each case has its settings, and a call that raises. The argument is an optimizer of two groups.
+# Each case has its settings, and a call that raises. The call's argument is an optimizer of two groups.
 CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state_dtype of a first group": ("SGD", lambda _: SGD([{"params": three(), "state_dtype": F32}])),
     "state_dtype of an added group": ("SGD", lambda it: it.add_param_group({"params": three(), "state_dtype": F32})),
@@ -95,14 +95,14 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state with None as an average": ("Adam", lambda it: it.load_state_dict(damaged(it, "exp_avg", exp_avg=None))),
     "state without an average": ("Adam", lambda it: it.load_state_dict(damaged(it, "exp_avg_sq"))),
     "a NaN for lr": ("SGD Adam stock", lambda it: step_with(it, lr=NAN)),
-    "a tensor of NaN for lr": ("SGD stock", lambda it: step_with(it, lr=torch.tensor(NAN))),  # Others never sync.
+    "a tensor of NaN for lr": ("SGD stock", lambda it: step_with(it, lr=torch.tensor(NAN))),  # Adam never syncs.
     "two numbers for lr": ("SGD Adam", lambda it: step_with(it, lr=torch.ones(2))),
     "an expanded parameter": ("SGD Adam", lambda it: step_and(it, torch.ones(1).expand(3))),
     "a parameter of inference mode": ("SGD Adam", lambda it: step_and(it, torch.inference_mode()(torch.ones)(3))),
     "a state of other sizes": ("SGD Adam", lambda it: step_from(it, torch.ones(4))),
     "a state of integers": ("SGD Adam", lambda it: step_from(it, torch.ones(2, 3, dtype=torch.int32))),
     "a sparse gradient for Adam": ("Adam", step_sparse),
-    "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),  # PyTorch's error.
+    "a sparse gradient with weight decay": ("SGD", lambda it: step_sparse(it, weight_decay=0.1)),
     "two elements for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(2))),
     "a number for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=1.0)),
     "no element for found_inf": ("SGD Adam stock", lambda it: it.step(found_inf=torch.zeros(0))),

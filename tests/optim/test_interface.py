@@ -16,7 +16,7 @@ from tests.support.optimizers import OURS, SHAPES, THEIRS, Options, make, parame
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_arguments_match_torch_optim(name: str) -> None:
-    """The order and the defaults are the same. ``state_dtype`` is an additional argument."""
+    """The arguments equal ``torch.optim``'s in order and defaults. ``state_dtype`` is an additional argument."""
     ours = dict(inspect.signature(OURS[name]).parameters)
     theirs = inspect.signature(THEIRS[name]).parameters
     assert issubclass(OURS[name], THEIRS[name])
@@ -48,7 +48,7 @@ def test_the_arguments_match_torch_optim(name: str) -> None:
 def test_values_are_accepted_or_rejected_as_in_torch_optim(
     name: str, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups, which checkpoints contain, have the same options, and steps have the same results."""
+    """Both libraries raise the same error, or create equal groups and take equal steps."""
     # Users replace the class if they cannot edit the library that creates the optimizer.
     monkeypatch.setattr(torch.optim, name, OURS[name])
     made: list[Any] = []
@@ -71,7 +71,7 @@ def test_values_are_accepted_or_rejected_as_in_torch_optim(
 
 
 def test_quantized_weights_can_be_among_the_parameters() -> None:
-    """Quantized weights have no gradient, and ``torch.optim`` ignores them."""
+    """A step ignores integer and float8 weights, which have no gradient, like a step of ``torch.optim``."""
     (weight,) = parameters((3,))
     float8 = torch.ones(3).to(torch.float8_e4m3fn)
     frozen = [nn.Parameter(part, requires_grad=False) for part in (torch.arange(3), float8)]
@@ -131,7 +131,7 @@ def test_parameters_of_classes_that_reject_each_other() -> None:
 
 
 def test_parameters_can_be_swapped_between_steps() -> None:
-    """``torch.utils.swap_tensors`` raises if C++ code has a reference to the tensor, so a step must not leave one."""
+    """A step leaves no reference to a parameter in C++, because ``torch.utils.swap_tensors`` would raise for it."""
     param, other = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(2))
     optimizer = make(OURS, "Adam", [param])
     set_grads([param], 0)
@@ -147,7 +147,7 @@ def test_parameters_can_be_swapped_between_steps() -> None:
 @pytest.mark.parametrize("lr", ["number", "host", "device"])
 @pytest.mark.parametrize("kind", ["SGD nesterov", "Adam amsgrad"])
 def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
-    """The first step, which creates the state, does not sync either."""
+    """Neither the first step, which creates the state, nor a skipped step syncs."""
     if not facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} torch.optim runs the step, with one device sync")
     params = parameters(*SHAPES, device=real_device)
@@ -164,7 +164,7 @@ def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
 
 @pytest.mark.parametrize("kind", ["SGD dampening", "Adam"])
 def test_a_step_of_torch_optim_syncs_once(kind: str, real_device: str) -> None:
-    """Each taken or skipped step syncs once, for any number of groups."""
+    """If ``torch.optim`` runs the step, a taken or skipped step syncs once for all groups."""
     if kind == "Adam" and facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} this step does not sync")
     params = parameters(*SHAPES, device=real_device)

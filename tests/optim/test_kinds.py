@@ -1,4 +1,4 @@
-"""Lists that contain a tensor without plain memory: the values equal ``torch.optim``'s, or the call raises an error."""
+"""Special tensors, such as conjugate views, among plain parameters: the values are correct, or the call raises."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -30,7 +30,7 @@ def released(tensor: Tensor) -> Tensor:
     return tensor
 
 
-# Functions that create a parameter and its gradient.
+# Each function creates a parameter and its gradient.
 KINDS: dict[str, Callable[[], Pair]] = {
     "plain": lambda: (numbers(1), numbers(2)),
     "inference gradient": lambda: (numbers(1), torch.inference_mode()(numbers)(2)),
@@ -46,7 +46,7 @@ KINDS: dict[str, Callable[[], Pair]] = {
     "mkldnn": lambda: (numbers(1).to_mkldnn(), numbers(2).to_mkldnn()),
 }
 NO_MEMORY = r"layer1\): expected memory for the sizes \[3\], got a storage that was resized to 0 bytes; restore"
-# The errors of steps and of passes over gradients. The other kinds have correct values.
+# Steps, or the scaler's passes over gradients, raise these errors. For the other kinds, the values are correct.
 STEPS = {
     "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # Adam raises this, like `torch.optim`.
     "zero": "ZeroTensors are immutable",

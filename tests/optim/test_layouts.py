@@ -1,4 +1,4 @@
-"""Parameters that share memory or are copied on write, and sparse gradients. The random programs test other layouts."""
+"""Parameters that share memory, and sparse gradients with momentum. The random programs test other layouts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 def test_parameters_in_one_storage_step_one_after_the_other(
     kind: str, dtype: torch.dtype, ours: dict[str, Any], case: str, real_device: str
 ) -> None:
-    """The parameters may share elements, as in ``torch.optim``. The memory between the parameters does not change."""
+    """The result equals ``torch.optim``'s, even if parameters share elements. Memory between them does not change."""
     tolerance = 3e-6 if dtype is F32 else 3e-2
 
     def weights(library: dict[str, Any], device: str) -> Tensor:
@@ -51,7 +51,7 @@ def test_parameters_in_one_storage_step_one_after_the_other(
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "AdamW"])
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
 def test_a_parameter_that_is_in_a_group_twice(kind: str, real_device: str) -> None:
-    """The parameter steps twice with one gradient, as in ``torch.optim``'s for-loop."""
+    """Such a parameter steps twice with one gradient, like in ``torch.optim``'s for-loop."""
     weights = []
     for library, device in ((OURS, real_device), (THEIRS, "cpu")):
         first, second = parameters((3,), (2, 2), device=device)
@@ -91,7 +91,7 @@ def sparse(dims: int, seed: int) -> Tensor:
     ids=str,
 )
 def test_sparse_momentum_matches_torch_optim(dims: int, dtype: torch.dtype, options: dict[str, Any]) -> None:
-    """The random programs test sparse gradients without momentum."""
+    """Sparse gradients make sparse momentum buffers. The random programs test sparse gradients without momentum."""
     (theirs,) = parameters((50, 4, 3))
     ours = theirs.detach().to(dtype, copy=True).requires_grad_()
     optimizer, peer = OURS["SGD"]([ours], lr=0.1, **options), THEIRS["SGD"]([theirs], lr=0.1, **options)
@@ -109,7 +109,7 @@ def test_sparse_momentum_matches_torch_optim(dims: int, dtype: torch.dtype, opti
         buffers = [side.state[param]["momentum_buffer"] for side, param in ((optimizer, ours), (peer, theirs))]
         assert all(buffer.is_sparse for buffer in buffers)
         torch.testing.assert_close((ours, buffers[0].to_dense()), (theirs, buffers[1].to_dense()), **tolerance)
-        if number == 2:  # Each side continues with the other side's state.
+        if number == 2:  # Each optimizer continues with the other's state.
             states = [side.state_dict() for side in (peer, optimizer)]
             optimizer.load_state_dict(states[0])
             peer.load_state_dict(states[1])

@@ -1,4 +1,4 @@
-"""The operators in PyTorch's own checks, on fake tensors, and with each instruction set of the CPU."""
+"""polycast's operators for steps and scalers: PyTorch's checks, fake tensors, and older instruction sets."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -68,7 +68,7 @@ def test_an_operator_on_fake_tensors_reads_no_values(name: str, device: str) -> 
 
 @pytest.mark.parametrize("name", ["adam_step_", "sgd_step_", "unscale_"])
 def test_leaves_that_require_grad_are_written_in_grad_mode(name: str) -> None:
-    """Autograd records nothing, because the autograd keys fall through to the kernel."""
+    """Autograd does not record the write, because the autograd keys fall through to the kernel."""
     (params, *args), kwargs = arguments(name)
     for param in params:
         param.requires_grad_()
@@ -85,7 +85,7 @@ def test_leaves_that_require_grad_are_written_in_grad_mode(name: str) -> None:
 def test_gradients_of_another_dtype_match_gradients_of_the_parameters_dtype(
     name: str, dtype: torch.dtype, kernels: Kernels
 ) -> None:
-    """A parameter has such gradients only if its ``grad_dtype`` allows them."""
+    """PyTorch allows a gradient of another dtype only if the parameter's ``grad_dtype`` allows it."""
     if dtype is torch.float64 and not has_float64(kernels.device):
         pytest.skip(f"{kernels} has no float64")
     results = []
@@ -98,7 +98,7 @@ def test_gradients_of_another_dtype_match_gradients_of_the_parameters_dtype(
 
 @pytest.mark.parametrize("capability", [pytest.param("DEFAULT", marks=pytest.mark.slow), "AVX2"])
 def test_an_older_instruction_set_computes_the_same(capability: str) -> None:
-    """A process with the instruction set runs the tests of steps, non-finite values and norms."""
+    """A new process, limited to the instruction set, runs the tests of steps, non-finite values and norms."""
     code = f"""
 import pytest, torch
 assert torch.backends.cpu.get_cpu_capability() == "{capability}"
@@ -114,7 +114,7 @@ raise SystemExit(pytest.main(["-qq", "-p", "no:cacheprovider", "-k", "fused", *f
 def test_the_scale_matches_pytorchs_within_its_bounds(
     first: float, lowest: float, highest: float, operators: Kernels
 ) -> None:
-    """The scale also matches if it would become infinite, and if ``growth_interval`` decreases."""
+    """``update_scale_`` also matches if the scale would become infinite, or if ``growth_interval`` decreases."""
 
     def stock(scale: Tensor, *arguments: Any) -> None:
         torch._amp_update_scale_(scale, *arguments[:-2])

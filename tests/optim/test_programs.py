@@ -1,4 +1,4 @@
-"""Steps, skipped steps and changes in any order, compared with ``torch.optim`` in float64 and runs without skips."""
+"""Random programs of steps, skipped steps and changes, compared with ``torch.optim`` in float64."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_programs_match_torch_optim(kernels: optimizers.Kernels) -> None:
 def test_training_with_skipped_steps_equals_training_without_them(
     kind: str, state_dtype: torch.dtype | None, kernels: optimizers.Kernels
 ) -> None:
-    """The results are equal bit for bit, even if the first step is skipped. Specification 8.1."""
+    """The results are equal bit for bit, even if the first step is skipped (specification 8.1)."""
     skipping, straight = (optimizers.parameters(*optimizers.SHAPES, device=kernels.device) for _ in range(2))
     ours, wanted = (
         optimizers.make(optimizers.OURS, kind, params, state_dtype=state_dtype) for params in (skipping, straight)
@@ -57,5 +57,5 @@ def test_a_bfloat16_step_rounds_once(kind: str, kernels: optimizers.Kernels) -> 
     wide.grad = param.grad.cpu().float()  # type: ignore[union-attr]
     optimizers.make(optimizers.OURS, kind, [param]).step()
     optimizers.make(optimizers.THEIRS, kind, [wide]).step()
-    is_ours = devices.facts_of(kernels.device).skips_by_itself  # `torch.optim` rounds each operation.
+    is_ours = devices.facts_of(kernels.device).skips_by_itself  # `torch.optim` rounds after each operation.
     assert (param.detach().cpu() == wide.detach().bfloat16()).float().mean() > (0.99 if is_ours else 0.8)

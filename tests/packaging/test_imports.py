@@ -11,10 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 Graph = dict[str, set[str]]
-# The parts that each part of the repository may import.
+# Each part of the repository may import these parts.
 MAY_IMPORT = {
     "python": {"polycast"},
-    "codegen": set(),  # `codegen` runs before the build.
+    "codegen": set(),  # `codegen` runs before the package exists.
     "examples": {"polycast"},
     "tests": {"polycast", "codegen", "docs"},
     "docs": {"polycast", "codegen"},
@@ -35,7 +35,7 @@ def modules(part: str) -> dict[str, Path]:
 
 @cache
 def imported(name: str, path: Path, *, only_at_import: bool) -> set[str]:
-    """Return the names that a module imports, with ``only_at_import`` without imports in functions or for types."""
+    """Return the names that a module imports. ``only_at_import`` omits imports in functions and for type checkers."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
 
     def visit(node: ast.AST) -> Iterator[str]:
@@ -84,7 +84,7 @@ def test_the_modules_of_a_part_have_no_import_cycle(part: str) -> None:
 
 
 def includes(folder: Path) -> Iterator[str]:
-    """Yield the folders with files that the files in a folder of csrc include."""
+    """Yield the folders of ``csrc/`` from which the files in a folder include files."""
     for path in [*folder.rglob("*.h"), *folder.rglob("*.cpp")]:
         for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
             target = CSRC / name if (CSRC / name).exists() else path.parent / name

@@ -1,4 +1,4 @@
-"""``make test TORCH=installed``, which uses only the packages of the machine."""
+"""The environment of ``make test TORCH=installed``, which has the packages of your Python and downloads nothing."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def test_an_environment_has_the_packages_of_a_python_until_its_torch_changes(tmp
 
 
 def test_missing_packages_are_named_in_one_line(tmp_path: Path) -> None:
-    done = run_python("-S", SCRIPT, tmp_path)  # With `-S`, Python has no packages.
+    done = run_python("-S", SCRIPT, tmp_path)  # With `-S`, Python does not find installed packages.
     run = f"Run: {sys.executable} -m pip install torch 'setuptools>=77' jinja2 pyyaml"
     assert done.returncode == 1 and done.stderr.startswith(f"{sys.executable} lacks packages of polycast. {run}")
     assert len(done.stderr.splitlines()) == 1 and list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The errors of ``setup.py`` and of the import, which state the cause, and a fix if there is one, in one line."""
+"""The errors of ``setup.py`` and of ``import polycast``, which state the cause and the fix in one line."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ REMEDY = (
     "(with uv: uv pip install)"
 )
 TOOLS = "polycast is compiled by a C++17 compiler and ninja, and"
-# The code that runs before `setup.py`, and the message of `setup.py`.
+# Each case is code that runs before `setup.py`, and the message that `setup.py` prints.
 BUILDS = {
     "sys.version_info, sys.version = (3, 9), '3.9.18'": "Python: expected 3.10 or newer, got 3.9.18; use a newer one.",
     "sys.platform = 'darwin'": "platform: expected linux, got darwin; build polycast on Linux.",
@@ -54,7 +54,7 @@ assert importlib.util.find_spec("torch") is None
 AGAIN = "; run: pip install --force-reinstall --no-deps --no-cache-dir "
 AGAIN += "polycast==0.2.0+torch" + ".".join(torch.__version__.split(".")[:2])
 PYTHON = sys.implementation.cache_tag
-# The contents of `_built_for.py`, and the error of the import.
+# Each case has the contents of `_built_for.py`, and the error of the import.
 IMPORTS = {
     f"VERSION='0.2.0+torch1.0', TORCH='1.0.0', PYTHON='{PYTHON}', SOURCES=''": (
         f"polycast 0.2.0+torch1.0 was built for torch 1.0.0, and this is torch {torch.__version__}{AGAIN}"
@@ -73,7 +73,7 @@ def test_importing_a_build_for_another_environment_prints_the_command_to_reinsta
 
 
 def test_importing_an_unbuilt_source_tree_prints_the_command_to_build(tmp_path: Path) -> None:
-    """A checkout has only the sources."""
+    """A checkout without a build has no compiled module and no ``_built_for.py``."""
     for path in (ROOT / "python" / "polycast").iterdir():
         if path.name != "_built_for.py" and path.suffix != ".so":
             target = tmp_path / "polycast" / path.name

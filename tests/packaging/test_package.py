@@ -22,7 +22,7 @@ RELEASE = ".".join(torch.__version__.split(".")[:2])
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a source distribution in dist/, and with a build over a file of an older build in lib/."""
+    """Write a source distribution to dist/, and a build to lib/, which has a stale file. Return the folder."""
     folder = tmp_path_factory.mktemp("made")
     stale = folder / "lib" / "polycast" / "gone.py"
     stale.parent.mkdir(parents=True)
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"--quiet egg_info --egg-base {folder} sdist --dist-dir {folder / 'dist'} build_py --build-lib {folder / 'lib'}"
     )
     with (ROOT / "setup.py").open() as locked:
-        fcntl.flock(locked, fcntl.LOCK_EX)  # sdist uses a folder in `ROOT`, and another process may run this as well.
+        fcntl.flock(locked, fcntl.LOCK_EX)  # sdist writes to a folder in `ROOT`, which another process may use as well.
         subprocess.run([sys.executable, "setup.py", *command.split()], cwd=ROOT, check=True, capture_output=True)
     return folder
 
@@ -70,7 +70,7 @@ def test_a_source_distribution_contains_only_the_files_of_a_build(made: Path) ->
 
 
 def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path: Path) -> None:
-    """pip checks that the wheel has the source distribution's version, and may cache the wheel for another PyTorch."""
+    """pip requires one version for a source distribution and its wheel. It may reuse the wheel with another PyTorch."""
     (path,) = (made / "dist").glob("*.tar.gz")
     with tarfile.open(path) as archive:
         archive.extractall(made, filter="data")
@@ -83,7 +83,7 @@ def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path:
         assert "Requires-Dist: torch>=2.9" in facts
 
 
-# A program that runs `setup.py` without compiling.
+# This program runs `setup.py` without compiling.
 WITHOUT_COMPILER = """
 import runpy, sys
 from torch.utils.cpp_extension import BuildExtension

@@ -24,7 +24,7 @@ LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-ca
 LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
 LIBRARY.impl("product", lambda x: x @ x, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
-# Ops, and the op that each runs if it is unlisted. XLA has its own `einsum`.
+# If an op on the left is unlisted, it runs the op on the right. XLA has its own `einsum`.
 BELOW = {"matmul": "mm", "einsum": "bmm", "programs::product": "matmul"}
 CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "bmm": lambda x, _: torch.bmm(x[None], x[None]),
@@ -35,7 +35,7 @@ CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "programs::product": lambda x, _: torch.ops.programs.product(x),
     "relu": lambda x, _: torch.relu(x),
 }
-ONE_TENSOR = ("relu", "programs::product")  # These ops cannot have the rule `promote`.
+ONE_TENSOR = ("relu", "programs::product")  # An op of one tensor cannot have the rule `promote`.
 GIVEN = ("float32", "bfloat16", "float64", "weight")
 VALUES = torch.tensor([[173, -182], [282, 231]]) / 256  # bfloat16 can represent these values, but not their products.
 WEIGHT = nn.Linear(2, 2, bias=False)  # A program may keep the casts of this weight.
@@ -92,7 +92,7 @@ class Op(NamedTuple):
 
 
 class Region(NamedTuple):
-    """A polycast region, with or without a policy, or a PyTorch region, as a decorator or around a block."""
+    """A region of polycast or PyTorch, as a decorator or around a block. Only polycast's region may have a policy."""
 
     body: "Block"
     rules: Rules | None = None
@@ -115,7 +115,7 @@ class Region(NamedTuple):
 
 
 class Around(NamedTuple):
-    """A block in a module with rules, a copy of the module, ``use``, ``keep``, or a handler of the block's error."""
+    """A block in a module with rules, in a copy of the module, in ``use`` or ``keep``, or in a ``try`` statement."""
 
     what: Literal["module", "use", "keep", "try"]
     body: "Block"
@@ -129,7 +129,7 @@ class Around(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """A region that a generator enters before a block and leaves after it, or after the enclosing module with rules."""
+    """A region that a generator enters before a block, and leaves after the block and the module around the block."""
 
     region: Region
     rest: "Block"
@@ -153,8 +153,7 @@ class Checkpoint(NamedTuple):
 
 
 class Custom(NamedTuple):
-    """An autograd function of two blocks, with one region, module or ``use`` around its forward and another around
-    backward."""
+    """An autograd function of two blocks, with a region, module or ``use`` around each of forward and backward."""
 
     bodies: "tuple[Block, Block]"
     forward: "Region | Around"

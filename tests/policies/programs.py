@@ -26,7 +26,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.policies import program_parts as parts
 
 Generates: TypeAlias = abc.Generator[None, None, None]
-Call: TypeAlias = Callable[[Tensor, list[Tensor]], Tensor]  # It runs a forward.
+Call: TypeAlias = Callable[[Tensor, list[Tensor]], Tensor]  # A `Call` runs a forward.
 Run: TypeAlias = Callable[[list[Tensor]], None]  # A `Run` runs a block and appends its results to a list.
 
 
@@ -47,11 +47,11 @@ COPIES: dict[str, Callable[[nn.Module], nn.Module]] = {
 
 
 class StoppedError(Exception):
-    """A program's own error."""
+    """An error that a program raises on purpose."""
 
 
 class Runs(nn.Module):
-    """A module that runs a function, which a pickle stores by its number."""
+    """A module that runs a function. A pickle contains only the function's number."""
 
     functions: ClassVar[list[Callable[..., None]]] = []
 
@@ -124,7 +124,7 @@ def entered(node: parts.Region | parts.Around, device: str, body: Run) -> Run:
 
 
 def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Module:
-    """Return a copy of a module, and remove the rules of the original, which the copy must not lose."""
+    """Return a copy of a module, and remove the original's rules. The copy's rules must remain."""
     made = copy(module)
     polycast.assign(module, {"": None})
     return made

@@ -53,7 +53,7 @@ def compiles(rng: random.Random) -> None:
 
 def forks(rng: random.Random) -> None:
     if (child := os.fork()) == 0:
-        signal.alarm(60)  # This ends a child that hangs, because the child has no watchdog.
+        signal.alarm(60)  # The alarm ends a child that hangs, because the child has no watchdog.
         try:
             enters(rng)
             os._exit(0)
@@ -69,7 +69,7 @@ def uses(rng: random.Random) -> None:
 
 def main(seconds: float) -> None:
     """Run one thread for each role, for a number of seconds."""
-    faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # A deadlock prints tracebacks.
+    faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # The timer ends a deadlock.
     roles = (enters, compiles, forks, uses)
     torch.set_num_threads(1)  # A forked child has no thread pool.
     # Each role first runs once, because two threads that import dynamo at once fail in PyTorch. PyTorch also looks up

@@ -1,4 +1,4 @@
-"""The modules that the keys of an assignment select, their rules, and the layers in which PyTorch must call them."""
+"""``polycast.assign``: the modules that keys select, the rules of modules, and layers with a fused fast path."""
 
 import copy
 import pickle
@@ -70,11 +70,11 @@ def test_a_key_of_an_assignment_selects_modules(model: nn.Module, rules: Any, na
     assert len(polycast.assigned(model)) == 0
 
 
-# Rules, and the dtypes of the results of `a`, `b` and `c` in a region without rules.
+# Each row has rules and the dtypes of `a`, `b` and `c`. The last matching pattern replaces the rules of earlier ones.
 HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
     ({}, [BF16, BF16, BF16]),
     ({"a": torch.float16}, [HALF, BF16, BF16]),
-    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),  # `b` has only `matmul`.
+    ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),
     ({"[ab]": {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "a": {"linear": "float64"}}, [F64, F32, F32]),
     ({nn.Linear: {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "b": None, "c": "fp32"}, [HALF, BF16, F32]),
 ]
@@ -84,7 +84,7 @@ HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
 def test_keys_of_single_modules_override_patterns_and_later_keys_override_earlier_ones(
     rules: dict[Any, Any], types: list[torch.dtype]
 ) -> None:
-    """Specification 3.6."""
+    """A region's policy applies only where no key has a rule for the op (specification 3.6)."""
     three = nn.ModuleDict({name: nn.Linear(4, 4) for name in "abc"})
     polycast.assign(three, rules)
     with polycast.autocast("cpu"):
@@ -142,7 +142,7 @@ def test_removed_rules_leave_nothing() -> None:
 
 
 def test_a_module_with_two_names_has_the_rules_of_both() -> None:
-    """Specification 3.6."""
+    """If both names have rules, the later key applies (specification 3.6)."""
     shared = nn.Linear(4, 4)
     pair = nn.ModuleDict({"one": shared, "two": shared})
     with polycast.assign(pair, {"two": {"linear": "fp32"}}) as assignment:
@@ -171,7 +171,7 @@ def layer() -> nn.TransformerEncoderLayer:
 @pytest.mark.parametrize(("name", "masked"), [("linear1", False), ("linear2", False), ("self_attn", True)])
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage:UserWarning")
 def test_evaluation_runs_in_the_dtypes_of_training(name: str, masked: bool) -> None:
-    """In evaluation, PyTorch's layer would pass its weights to a fused operator instead of calling submodules."""
+    """In evaluation, a layer without rules passes its weights to a fused operator instead of calling submodules."""
     encoder = nn.TransformerEncoder(layer(), 2)
     x, mask = torch.randn(2, 3, 8), torch.tensor([[False] * 3, [False, False, True]]) if masked else None
     assert list(polycast.assign(encoder, {f"layers.*{name}": "fp32"})) == [f"layers.{index}.{name}" for index in (0, 1)]

@@ -23,7 +23,7 @@ def dtype_of(call: Callable[[torch.Tensor], torch.Tensor]) -> torch.dtype:
         return call(X).dtype
 
 
-# The function that makes a change, a function that returns the state, and the states after zero to three changes.
+# Each row has a function that makes a change, a function that returns the state, and the states after 0 to 3 changes.
 CHANGES: dict[str, tuple[Callable[[str], Handle], Callable[[], object], list[object]]] = {
     "use": (lambda kind: polycast.use({"matmul": kind}), lambda: dtype_of(lambda x: x @ x), IN_FORCE),
     "assign": (lambda kind: polycast.assign(LAYER, {"": {"linear": kind}}), lambda: dtype_of(LAYER), IN_FORCE),
@@ -94,7 +94,7 @@ def test_the_handle_of_a_deleted_tensor_does_not_release_another_tensor() -> Non
 
 
 def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> None:
-    """The warning states that the rules apply after the installation."""
+    """``use`` and ``assign`` warn that rules apply only after ``polycast.install``."""
     nothing = "polycast is not installed on any device, so no rule applies until polycast.install"
     with polycast.uninstall():
         with pytest.warns(UserWarning, match=nothing):

@@ -1,4 +1,4 @@
-"""Policies under ``torch.compile``: correct casts, one compilation for each policy, and no state after the test."""
+"""Policies under ``torch.compile``: correct casts, one compilation for each policy, and no policy left active."""
 
 import json
 import os
@@ -196,7 +196,7 @@ class Pair(nn.Module):
 
 
 def test_compiled_modules_in_ddp_follow_their_rules() -> None:
-    """``DDPOptimizer`` would compile the graph in parts, one for each bucket of gradients."""
+    """polycast bypasses ``DDPOptimizer``, which would cut the graph between the entry and the exit of a policy."""
     model, store = Pair(), torch.distributed.HashStore()  # type: ignore[attr-defined]
     polycast.assign(model, {"a": {"linear": "fp32"}, "b": {"linear": "bf16"}})
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -247,7 +247,7 @@ def test_a_region_created_outside_of_compiled_code_applies_and_breaks_the_graph_
 
 
 def test_compiled_code_follows_the_policy_of_the_process_and_is_reused() -> None:
-    """Specification 6.1."""
+    """A policy compiles once, and later uses reuse its code (specification 6.1)."""
     compiled, found = Compiled(both), []
     for policy in (None, WIDE, HALVES, None, WIDE):
         polycast.use(policy)
@@ -334,7 +334,7 @@ def test_a_thread_that_entered_a_scope_before_the_first_compilation_runs_code_of
 
 
 def test_a_function_compiles_once_under_each_of_many_policies(process: list[Any]) -> None:
-    """Specification 6.1."""
+    """A policy that is entered again reuses its code (specification 6.1)."""
     assert process[2] == 120 + 3
 
 

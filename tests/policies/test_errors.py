@@ -51,7 +51,7 @@ ITSELF["softmax"] = ITSELF
 BOTH = {"cuda": "fp32", "cpu": "fp32"}
 WRONG_VALUES = {"cuda": "fp23", "cudo": "fp32", "cpu": {"as": "fp32"}}
 ERRORS: dict[str, Callable[[], object]] = {
-    # Names of ops
+    # These keys do not name an op.
     "an unknown op": lambda: Policy({"sofmax": "fp32"}),
     "a device instead of an op": lambda: Policy({"xpuu": {"cpu": "bf16"}}),
     "the beginning of several names": lambda: Policy({"conv": "fp32", "conv_trans": "fp32"}),
@@ -63,14 +63,14 @@ ERRORS: dict[str, Callable[[], object]] = {
     "objects that are not ops": lambda: Policy({torch.nn.Transformer: "fp32", len: "fp32"}),
     "keys that name no op": lambda: Policy({3: "fp32", None: "fp32", "softmax": {torch.half: "fp32", (): "fp32"}}),
     "a key of several lines": lambda: Policy({"soft\nmax": "fp32"}),
-    # Wrong rules
+    # These rules are invalid.
     "three problems of a value": lambda: Policy({"softmax": WRONG_VALUES}),
     "unknown devices": lambda: Policy({"softmax": dict.fromkeys(("gpu", "ROCm", "xpuu", "CUDA"), "fp32")}),
     "PyTorch's own kernel": lambda: Policy({"softmax": "stock"}),
     "a rule of a dtype that no rule casts to": lambda: Policy({"softmax": torch.int8}),
     "values of other types": lambda: Policy({"softmax": None, "relu": 3, "gelu": {"cuda": [b"fp32"]}, "exp": {1}}),
     "a value in itself": lambda: Policy(ITSELF),
-    # Categories that an op cannot have
+    # These categories do not fit their ops.
     "promotion of one tensor": lambda: Policy({"relu": "promote"}),
     "no argument for a dtype": lambda: Policy({"torch.nn.ReLU": {"cpu": "fp32_set_opt_dtype"}}),
     "no overload for a dtype": lambda: Policy({"library::attention": "fp32_append_dtype"}),
@@ -78,11 +78,11 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a kernel written by hand": lambda: Policy({"_cudnn_rnn": BOTH, "torch.nn.LSTM": {"cuda": "fp32"}}),
     "ops without a tensor": lambda: Policy({"ones": "fp32", "arange.start": {"cuda": "fp32"}}),
     "ops that return views": lambda: Policy({"squeeze": "fp32", "reshape": "fp16", "chunk": {"cuda": "promote"}}),
-    # Rules that disagree
+    # These rules contradict each other.
     "an op and its public name": lambda: Policy({"softmax": "fp32", "torch.softmax": {"cpu": "bfloat16"}}),
     "an op and its composite": lambda: Policy({"nn.CrossEntropyLoss": "fp32", "log_softmax": {"mps": "input_dtype"}}),
     "two spellings of an overload": lambda: Policy({"pow.Scalar": "fp32", "aten::pow.Scalar": "input_dtype"}),
-    # Arguments that are not policies
+    # These arguments are not policies.
     "an unknown category": lambda: Policy("fp23"),
     "an unknown dtype": lambda: Policy("bf61"),
     "a misspelt release": lambda: Policy("torch2.1l"),
@@ -96,7 +96,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a dtype that no rule casts to": lambda: Policy(torch.int8),
     "pairs": lambda: Policy([("softmax", "fp32")]),
     "a number": lambda: Policy(3),
-    # Policy files
+    # These policy files are invalid.
     "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {as: fp32}}"),
     "file: more than rules": lambda: load("ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
     "file: a list of rules": lambda: load("ops: [softmax]"),
@@ -111,7 +111,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "file: a date": lambda: load("softmax: 2026-99-99"),
     "file: lists in lists": lambda: load("softmax: " + "[" * 2000),
     "file: two documents": lambda: load("softmax: fp32\n---\nlinear: fp32"),
-    # Assignments to modules
+    # These assignments to modules are invalid.
     "assign: an unknown module": lambda: assign({"d": "fp32"}),
     "assign: a misspelt module": lambda: assign({"encodr": {"gelu": "fp32"}}),
     "assign: an op": lambda: assign({"linear": "fp32"}),
@@ -134,7 +134,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "assign: a wrong file for a module": lambda: assign({"a": file("ops:\n  softmaxx: fp32")}),
     "assign: the arguments swapped": lambda: assign(NET, {"linear": "fp32"}),
     "assign: a class": lambda: assign("fp32", nn.Linear),
-    # Assignment files
+    # These assignment files are invalid.
     "assign: problems in a file": lambda: assign(file("a: {gelu: fp23, sofmax: fp32}\nd: {gelu: fp32}\nb: [fp32]")),
     "assign: a number in a file": lambda: assign(file("norm: 1")),
     "assign: a text": lambda: assign(file("fp32")),
@@ -142,7 +142,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "assign: an op in a file": lambda: assign(file("linear: fp32")),
     "assign: a file of models": lambda: assign(file("models: {Net: {norm: {layer_norm: fp32}}}")),
     "assign: a file of rules for ops": lambda: assign(file("ops: {layer_norm: fp32}")),
-    # Wrong calls
+    # These other calls have wrong arguments.
     "a number for use": lambda: use(3),
     "a policy's rule of an unknown op": lambda: Policy({"softmax": "fp32"})["gleu"],
     "a policy's rule of another op": lambda: Policy({"softmax": "fp32"})["gelu"],

@@ -101,7 +101,7 @@ def traced() -> Any:
     return ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
 
 
-# Functions that return a module with rules.
+# Each function returns a module with rules.
 MADE: dict[str, Callable[[], Any]] = {
     "a static forward": lambda: ruled(Static()),
     "a class that rejects subclasses": lambda: ruled(Listed(4, 4)),
@@ -213,7 +213,7 @@ LOSING = [
 
 @pytest.mark.parametrize(("name", "trace"), LOSING)
 def test_a_tracer_that_would_lose_the_rules_of_a_module_raises(name: str, trace: Callable[[nn.Module], Any]) -> None:
-    """Specification 6.4."""
+    """``torch.fx`` and ``torch.jit`` raise instead of losing a module's rules (specification 6.4)."""
     model = outer()
     polycast.assign(model, {name: "fp32"})
     lost = "(records no casts|own lists), so the rules of this Sequential would be lost; use torch.compile"
@@ -226,7 +226,7 @@ def test_a_tracer_that_would_lose_the_rules_of_a_module_raises(name: str, trace:
 
 @pytest.mark.parametrize("region", [{"policy": {"linear": "fp32"}}, {}])
 def test_jit_trace_raises_for_an_active_rule_and_follows_the_built_in_ones(region: Any) -> None:
-    """Specification 6.3."""
+    """A trace has the casts of built-in rules, and a rule of a policy raises (specification 6.3)."""
     model = outer().requires_grad_(False)
     with polycast.autocast("cpu"):
         assert jit_trace(model)(X).dtype == BF16

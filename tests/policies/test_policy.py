@@ -15,10 +15,10 @@ MINE = Policy({"softmax": "fp32", "pow.Scalar": {"cuda": "half"}})
 READ = {"softmax": "fp32", "pow.Scalar": {"cuda": "float16"}}
 
 LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1 npu musa mlu"
-CPU = "cpu tpu"  # `tpu` inherits from cpu.
+CPU = "cpu tpu"  # `tpu` inherits from `cpu`.
 ALL = " ".join(DEVICES)
 CROSS_ENTROPY = "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"
-# Rules, and the resulting categories on devices.
+# Each row has rules, and the resulting categories for each group of devices.
 RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "an op": ({"layer_norm": "input_dtype"}, {ALL: "layer_norm input_dtype"}),
     "an overload": ({"pow.Tensor_Scalar": "bfloat16"}, {ALL: "pow.Tensor_Scalar bfloat16"}),
@@ -34,7 +34,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "an optional dtype": ({"library::mean": "fp32_set_opt_dtype"}, {ALL: "library::mean fp32_set_opt_dtype"}),
     "a dtype to append": ({"norm.Scalar": "fp32_append_dtype"}, {ALL: "norm.Scalar fp32_append_dtype"}),
     "unlisted": ({"mv": "unlisted"}, {ALL: "mv unlisted"}),
-    # Devices
+    # These rules name devices.
     "a device": ({"mv": {"xpu": "fp32"}}, {"xpu": "mv fp32"}),
     "a device that others are like": ({"mv": {"cuda": "fp32"}}, {LIKE_CUDA: "mv fp32"}),
     "others unlisted": (
@@ -42,7 +42,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
         {"cuda": "mv fp32", ALL.removeprefix("cuda "): "mv unlisted"},
     ),
     "a torch.device": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
-    # Several rules
+    # These dicts have several rules for one op.
     "an overload before its op": (
         {"pow.Scalar": {"cpu": "float16"}, "torch.pow": {"cpu": "fp32"}},
         {CPU: "pow.Tensor_Tensor fp32, pow.Scalar float16, pow.Tensor_Scalar fp32"},
@@ -53,14 +53,14 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
 
 @pytest.mark.parametrize(("rules", "expected"), RULES.values(), ids=RULES)
 def test_rules_resolve_to_a_category_on_each_device(rules: dict[str, object], expected: dict[str, str]) -> None:
-    """Specification 3.2, 3.3 and 3.4."""
+    """A rule for an overload overrides its op, and a device overrides ``others`` (specification 3.2, 3.3 and 3.4)."""
     found = {(rule.device, f"{rule.name} {rule.category}") for rule in Policy(rules).by_overload()}
     assert found == {
         (device, rule) for devices, text in expected.items() for device in devices.split() for rule in text.split(", ")
     }
 
 
-# Values that `Policy` accepts, which all mean `softmax` in `fp32`.
+# `Policy` accepts these values, which all mean `softmax` in float32.
 POLICIES: list[object] = [
     {"ops": {"softmax": "fp32"}},
     {"torch.softmax": torch.float32},
@@ -74,7 +74,7 @@ def test_a_dict_or_a_file_is_accepted_as_a_policy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {softmax: fp32}")
-    for name in ("flat.yaml", "mine", "2.5b", "torch-2.11"):  # A Path is a file with any name.
+    for name in ("flat.yaml", "mine", "2.5b", "torch-2.11"):  # A `Path` always means a file.
         Path(name).write_text("softmax: fp32")
     assert Policy(value) == Policy({"softmax": "fp32"})  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ def test_a_category_or_a_dtype_applies_to_every_op(value: str, category: str) ->
     assert {rule.category for rule in Policy(value).by_overload()} == {category}
 
 
-# An op, and the names that mean the op.
+# Each row has an op, and the names that mean the op.
 NAMES: dict[str, list[object]] = {
     "softmax": [
         *("torch.softmax", "F.softmax", "nn.Softmax", "Softmax", "nn.functional.softmax", "torch.Tensor.softmax"),
@@ -100,7 +100,7 @@ NAMES: dict[str, list[object]] = {
     "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],
-    "hardtanh": ["nn.ReLU6", torch.nn.ReLU6],  # PyTorch has an op relu6 as well.
+    "hardtanh": ["nn.ReLU6", torch.nn.ReLU6],  # PyTorch also has an op `relu6`.
     "linear": ["nn.LazyLinear"],
     "linalg_cross": ["torch.linalg.cross", torch.linalg.cross],  # "cross" is another op.
     "fft_fft": ["torch.fft.fft", torch.fft.fft],
@@ -128,7 +128,7 @@ def test_a_custom_operator_is_listed_under_its_own_name() -> None:
     assert Policy({twice: "fp32"}) == Policy({torch.ops.keys.twice: "fp32"}) == Policy({"keys::twice": "fp32"})
 
 
-# A dtype, its name in printed rules, and its spellings.
+# Each row has a dtype, its name in printed rules, and its spellings.
 DTYPES: list[tuple[torch.dtype, str, str]] = [
     (torch.float16, "float16", "float16 fp16 f16 half FP16 torch.float16 torch.half"),
     (torch.bfloat16, "bfloat16", "bfloat16 bf16 BF16 torch.bfloat16"),
@@ -157,11 +157,11 @@ def test_a_policy_converts_to_a_dict() -> None:
 
 def test_a_policy_equals_an_equivalent_one() -> None:
     assert MINE == READ == MINE == Policy(MINE) == Policy({"torch.softmax": "float32", "pow.Scalar": {"cuda": "fp16"}})
-    assert Policy({"pow.Scalar": {"cuda": "fp16"}, "torch.softmax": torch.float32}) == MINE  # The order is different.
+    assert Policy({"pow.Scalar": {"cuda": "fp16"}, "torch.softmax": torch.float32}) == MINE  # The order is irrelevant.
     assert MINE != {"softmax": "fp32"} and MINE != {"sofmax": "fp32"} and MINE != {} and MINE != "fp32"
     assert {MINE: 1}[Policy(READ)] == 1 and len({MINE, Policy(READ), Policy()}) == 2
     assert bool(MINE) and not Policy() and Policy(None) == Policy({}) == Policy()
-    part = Policy({"norm": {"cuda": "fp32", "hpu": "fp32_append_dtype"}})  # `linalg_vector_norm` cannot append one.
+    part = Policy({"norm": {"cuda": "fp32", "hpu": "fp32_append_dtype"}})  # Only `norm` can append a dtype.
     assert Policy(part.rules) == part and part.category("linalg_vector_norm", "hpu") == "fp32"
 
 
@@ -179,7 +179,7 @@ def test_sources_do_not_affect_equality(tmp_path: Path) -> None:
     assert read == made
 
 
-# Two policies, and the rules of the merged policy.
+# Each row has two policies, and the rules of the merged policy.
 JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]] = {
     "other ops": ({"mv": "fp32"}, {"mm": "fp32"}, {"mv": "fp32", "mm": "fp32"}),
     "the later policy overrides": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),
@@ -198,7 +198,7 @@ JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]
 def test_merged_policies_have_the_rules_of_both(
     one: dict[str, object], two: dict[str, object], both: dict[str, object]
 ) -> None:
-    """Specification 3.5."""
+    """In ``a | b``, the rules of ``b`` override the rules of ``a`` (specification 3.5)."""
     assert Policy(one) | Policy(two) == Policy(one) | two == one | Policy(two) == Policy(both)
     assert Policy(one) | None == Policy(one)
 
@@ -241,7 +241,7 @@ def test_a_policy_and_a_difference_print_as_tables() -> None:
 
 
 def test_a_policy_for_every_op_that_the_built_in_policy_lists() -> None:
-    """Specification 3.2 and 3.4."""
+    """A category is a policy of one rule, ``"*"``, for all ops that it fits (specification 3.2 and 3.4)."""
     made = {rule.key: rule.category for rule in Policy("fp32").by_overload()}
     assert set(made.values()) == {"fp32"}
     listed = {rule.name for rule in BUILT_IN}

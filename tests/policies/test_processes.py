@@ -1,4 +1,4 @@
-"""Policies in the environment variable of a process and in child processes, and the modules that policies import."""
+"""Policies in ``POLYCAST_POLICY`` and in child processes, and the modules that policies import."""
 
 import pickle
 from pathlib import Path
@@ -102,7 +102,7 @@ if __name__ == "__main__":
 
 
 def test_a_forked_worker_inherits_its_policies_and_a_spawned_one_has_the_policy_of_the_variable(tmp_path: Path) -> None:
-    """Specification 5.4."""
+    """A ``DataLoader`` may fork or spawn its workers (specification 5.4)."""
     (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
     Policy({"matmul": "float64"}).save(tmp_path / "mine.yaml")
     run = run_python("-u", "-W", "error", tmp_path / "workers.py", tmp_path / "mine.yaml")

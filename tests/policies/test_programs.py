@@ -71,8 +71,8 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[parts.Block
         edge = regions(st.just(())) | modules(st.just(()))
         if "u" in kinds:
             edge |= st.builds(parts.Around, st.just("use"), st.just(()), drawn_rules(), st.none())
-        # The inner blocks exclude compiled code, and threads, which would follow the process. They also exclude a
-        # backward that could rerun the enclosing forward or wait for its own thread.
+        # The inner blocks exclude compiled code, and threads, which follow only the process's policy. They also exclude
+        # a backward that could rerun the enclosing forward or wait for its own thread.
         inner, nested = (blocks(depth - 1, "".join(set(kinds) - without)) for without in ({*"tcb"}, {*"tcd"}))
         in_thread = st.booleans() if "d" in kinds else st.just(False)
         nodes.append(st.builds(parts.Checkpoint, inner, edge, edge, st.booleans(), in_thread))
@@ -91,7 +91,7 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[parts.Block
         inside = regions(raising) | modules(raising)
         nodes.append(st.builds(parts.Around, st.just("try"), st.tuples(ops, inside), st.just({}), st.none()))
     if "c" in kinds:
-        # As under `torch.autocast`, compiled code does not see the dtype of a disabled region.
+        # Like under `torch.autocast`, compiled code ignores the dtype of a disabled region.
         seen = regions(blocks(0)).filter(lambda region: region.enabled or region.dtype is None)
         nodes.append(st.builds(parts.Compiled, blocks(min(depth - 1, 2), ""), seen))
     return st.lists(st.one_of(nodes), min_size=1, max_size=3).map(tuple)
@@ -120,7 +120,7 @@ def check(program: parts.Block, device: str) -> None:
 @examples(40)
 @given(program=blocks(3, "utgrkbd"))
 def test_ops_run_in_the_dtypes_of_nested_rules(real_device: str, program: parts.Block) -> None:
-    """Specification 2.6, 2.7, 3.1, 3.7, 4.1, 4.2, 4.3, 5.1 and 7.2."""
+    """A program nests regions and modules (specification 2.6, 2.7, 3.1, 3.7, 4.1, 4.2, 4.3, 5.1 and 7.2)."""
     regions = set(re.findall(r"dtype='(\w+)'", repr(program)))
     assume(regions <= {str(dtype).removeprefix("torch.") for dtype in lower_precision(real_device)})
     check(program, real_device)
@@ -129,6 +129,6 @@ def test_ops_run_in_the_dtypes_of_nested_rules(real_device: str, program: parts.
 @examples(5)
 @given(blocks(2, "utgrkbdc"))
 def test_ops_of_compiled_programs_run_in_the_dtypes_of_nested_rules(program: parts.Block) -> None:
-    """Specification 6.1."""
+    """Compiled code follows the policies around it (specification 6.1)."""
     check(program, "cpu")
     torch._dynamo.reset()

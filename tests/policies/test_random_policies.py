@@ -20,7 +20,7 @@ from tests.support.properties import examples
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())
 LISTED = sorted({rule.op for rule in BUILT_IN})
 PUBLIC = sorted({name for names, _ in NAMES for name in names.split()})
-# Values that a policy must reject.
+# A policy must reject these values.
 STRANGE: list[object] = [None, 3, 0.5, True, b"fp32", object(), {1}, print, torch.ones(1), float("nan"), (), [], {}]
 STRANGE += ["", "\ud800", "\x07", "fp\n32", "é", "a" * 9999, "::", "aten::", "torch.", "torch.ops.", ".", "mv."]
 
@@ -41,7 +41,7 @@ DEVICE_KEYS: list[object] = [*[*DEVICES, "others"] * 3, torch.device("cuda", 1),
 
 
 def values() -> st.SearchStrategy[object]:
-    """Draw a value of a rule, which is sometimes invalid."""
+    """Return a strategy for the value of a rule, which is sometimes invalid."""
     several = st.lists(CATEGORY, min_size=1, max_size=3)
     value: st.SearchStrategy[object] = CATEGORY | several | several.map(tuple)
     for _ in range(2):

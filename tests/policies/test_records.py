@@ -29,7 +29,7 @@ def test_every_release_up_to_the_newest_is_recorded_from_a_cuda_wheel() -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Release) -> None:
-    """Specification 3.8."""
+    """Ops cast like in the release, except for ops whose rule has a note (specification 3.8)."""
     here = [rule for rule in POLICY.rules() if record.number in rule.torch]
     rules = {(rule.schema_name, rule.device): rule for rule in here}
     assert not any(record.category(*key) == ABSENT for key in rules)
@@ -59,7 +59,7 @@ def test_the_installed_release_matches_its_record() -> None:
 
 
 def lines_that_differ(record: Release, found: dict[str, Any]) -> list[str]:
-    """Return lines for ``releases.yaml``, for the overloads that differ from the record of a release."""
+    """Return the lines of ``releases.yaml`` for the overloads that differ from a release's record."""
     lines = []
     for name in sorted({*record.ops, *(name for rules in found["devices"].values() for name in rules)}):
         seen, wanted = {}, {}
@@ -98,7 +98,7 @@ def test_a_device_without_a_record_has_its_built_in_categories(record: Release) 
     rules = [rule for rule in polycast.Policy(record.name).by_overload() if rule.device not in record.devices]
     assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
     assert {rule.note for rule in rules} == {f"built-in, because {record.name} has no record"}
-    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # These inherit no rule.
+    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # These inherit no change.
 
 
 def test_an_unchanged_device_that_is_like_a_changed_one_is_saved_explicitly() -> None:

@@ -62,7 +62,7 @@ def test_regions_of_generators_that_are_interleaved_or_suspended() -> None:
     pairs = zip(items(WIDE), items(Policy({"sort": "float16"})), strict=True)
     assert list(pairs) == [((F32, F32), (F32, HALF))]
     suspended = items(None)
-    with polycast.autocast("cpu"):  # This region is equal to the generator's.
+    with polycast.autocast("cpu"):  # This region equals the generator's region.
         next(suspended)
     assert both() == (F32, F32)
 
@@ -124,8 +124,7 @@ def state() -> tuple[object, ...]:
 
 
 def states(rules: dict[str, str] | None, reentrant: bool) -> list[tuple[object, ...]]:
-    """Return the autocast states in a module outside of regions, in a checkpoint inside the module, and in its
-    rerun."""
+    """Return the autocast states in a module outside of regions, in its checkpoint, and in the checkpoint's rerun."""
     found = []
 
     def segment(x: torch.Tensor) -> torch.Tensor:
@@ -146,7 +145,7 @@ def states(rules: dict[str, str] | None, reentrant: bool) -> list[tuple[object, 
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_module_with_rules_outside_of_regions_behaves_like_any_other(reentrant: bool) -> None:
-    """Specification 3.7."""
+    """Outside of regions, rules change no autocast state, even in a checkpoint (specification 3.7)."""
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     ours, stock = states({"matmul": "fp32"}, reentrant), states(None, reentrant)
     assert len(ours) == 3 and ours == stock
@@ -154,7 +153,7 @@ def test_a_module_with_rules_outside_of_regions_behaves_like_any_other(reentrant
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_policy_that_a_checkpointed_function_uses_applies_in_both_runs(reentrant: bool) -> None:
-    """The policy around the checkpoint applies as well. Specification 7.1."""
+    """The rerun also follows the policy around the checkpoint (specification 7.1)."""
     found = []
 
     def segment(x: torch.Tensor) -> torch.Tensor:

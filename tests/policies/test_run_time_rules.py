@@ -1,4 +1,4 @@
-"""Ops under policies on each reachable device: listed ops, the ops that they run, and ops of other libraries."""
+"""Ops under policies, on real or fake tensors of each device: listed ops, the ops that they run, and custom ops."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ _DTYPE_OVERLOADS = {(rule.op, rule.overload.name): rule.overload.dtype_overload 
 @given(op=st.sampled_from(LISTED), device=st.sampled_from(REACHABLE), value=st.sampled_from((*CATEGORIES, *EXPLICIT)))
 @examples(60)
 def test_a_listed_op_arrives_in_the_dtype_of_its_rule(op: tuple[str, str], device: str, value: str) -> None:
-    """Specification 2.1, 2.2, 2.3, 2.4 and 2.5."""
+    """Below autocast, a call has the dtypes of the rule's category (specification 2.1, 2.2, 2.3, 2.4 and 2.5)."""
     target = _DTYPE_OVERLOADS.get(op) if value == "fp32_append_dtype" else None
     case = Case(*op, device, value, "", "")
     case = case._replace(reaches=f"{case.op}.{target}" if target else case.name)
@@ -111,7 +111,7 @@ def called(name: str, *args: object, **kwargs: object) -> list[torch.dtype | Non
     ],
 )
 def test_lists_and_optional_tensors_of_a_custom_operator_are_cast(device: str, value: str) -> None:
-    """Specification 1.3."""
+    """Elements of lists and optional tensors are cast like other tensors (specification 1.3)."""
     lower = EXPLICIT.get(value, DEVICES[device].lower_precision[0])
     category = "lower_precision_fp" if value in EXPLICIT else value
     with under(device, {"customs::attend": value, "torch.ops.customs.gather": value}):
@@ -176,7 +176,7 @@ def test_a_policy_applies_to_the_operators_of_a_library_that_is_imported_after_i
 
 
 def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:
-    """Specification 1.6."""
+    """The gradient has the dtype of the tensor that was cast (specification 1.6)."""
 
     @torch.library.custom_op("customs::double", mutates_args=())
     def double(x: Tensor) -> Tensor:

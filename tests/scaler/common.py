@@ -20,7 +20,7 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "fused": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, fused=True),
     "for-loop": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, foreach=False, fused=False),
 }
-# Calls of the scaler that check the gradients before the step. "step" makes no call.
+# These calls of the scaler check the gradients before the step. "step" makes no call.
 LOOKS: dict[str, Look] = {
     "step": lambda scaler, optimizer: None,  # noqa: ARG005
     "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),
@@ -44,7 +44,7 @@ def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float
 
 
 class Wrapper(torch.optim.Optimizer):
-    """A wrapper of an optimizer, as in trainers, with an optional scaler that steps the optimizer."""
+    """A wrapper of an optimizer, like in trainers, with an optional scaler that steps the optimizer."""
 
     def __init__(self, optimizer: Any, scaler: Any = None) -> None:
         self.optimizer, self.scaler = optimizer, scaler

@@ -1,4 +1,4 @@
-"""The cost of an iteration: the number of operator calls, and no device sync.
+"""The cost of a training iteration with a scaler: the number of operator calls, and no device sync.
 
 A call is one PyTorch operator that launches work, including the operators that it calls. Views, allocations, and
 conversions without an effect do not count, and neither does a learning rate on the CPU.
@@ -62,7 +62,7 @@ def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype =
 def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
     dtype: torch.dtype, groups: int, more: int
 ) -> None:
-    """Only our states can have another dtype, which needs copies. PyTorch 2.13 saves two calls for the second group."""
+    """polycast makes at most ``more`` calls above PyTorch: copies to the state's dtype, or calls for a second group."""
     one, few = (counted(number, groups, dtype=dtype) for number in (1, 2))
     assert one.total() <= few.total()
     assert few == counted(161, groups, dtype=dtype)
@@ -89,7 +89,7 @@ class Ops(TorchDispatchMode):
 
 
 def fakes(device: str) -> list[Tensor]:
-    """Return parameters with gradients, because autograd cannot run on fake leaves of an absent device."""
+    """Return fake parameters with gradients, because autograd cannot run on fake leaves of an absent device."""
     params = [torch.empty(shape, device=f"{device}:0", requires_grad=True) for shape in ((4, 3), (4,), ())]
     for param in params:
         param.grad = torch.empty_like(param, requires_grad=False)
@@ -126,7 +126,7 @@ def test_whole_iterations_on_cuda_do_not_sync(kind: str, look: str, wanted: dict
 
 
 def test_no_float64_on_mps() -> None:
-    """The test omits the step, because on MPS ``torch.optim`` runs the step, with a device sync."""
+    """MPS has no float64. The test omits the step, which syncs, because ``torch.optim`` runs the step on MPS."""
     with FakeTensorMode(), Ops():
         optimizer, scaler = syncfree.SGD(fakes("mps"), lr=0.1), polycast.GradScaler()
         scaler.scale(torch.ones(1, device="mps:0"))
@@ -143,7 +143,7 @@ def test_the_cpu_waits_for_scalars_of_another_device(look: str) -> None:
         param = torch.ones(3, requires_grad=True)
         param.grad = torch.ones(3)
         optimizer, scaler = syncfree.SGD([param], lr=0.1), polycast.GradScaler()
-        optimizer.param_groups[0]["lr"] = torch.full((), 0.1, device="cuda:0")  # Schedules of tensors do so.
+        optimizer.param_groups[0]["lr"] = torch.full((), 0.1, device="cuda:0")  # `SkipAwareLR` does so.
         scaler.scale(torch.ones(1, device="cuda:0"))
         LOOKS[look](scaler, optimizer)
         scaler.step(optimizer)

@@ -53,7 +53,7 @@ def test_compiled_training_equals_eager_training(kind: str, look: str, together:
 
 @pytest.mark.parametrize("kind", ["sync-free", "fused"])
 def test_a_compiled_optimizer_step_does_not_warn(kind: str) -> None:
-    """The hook of the cast cache runs after each step of any optimizer."""
+    """The cast cache has a hook, which runs after each step of any optimizer and must not cause a warning."""
     torch._dynamo.reset()
     weight = torch.ones(2, requires_grad=True)
     optimizer, weight.grad = OPTIMIZERS[kind]([weight]), torch.ones(2)

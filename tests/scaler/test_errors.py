@@ -35,9 +35,9 @@ class Given:
         self.model = nn.Linear(1, 1)
 
 
-# Calls that raise. The arguments are a scaler that has scaled, its optimizer, and a `Given`.
+# Each call raises. Its arguments are a scaler that has scaled a loss, its optimizer, and a `Given`.
 CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
-    # Wrong arguments of the constructor.
+    # The constructor raises for these arguments.
     "a number for the device": lambda s, o, it: GradScaler(2.0**10),
     "a string for init_scale": lambda s, o, it: GradScaler("cpu", "1024"),
     "init_scale below min_scale": lambda s, o, it: GradScaler(init_scale=8.0, min_scale=9.0, max_scale=16.0),
@@ -46,16 +46,16 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "an infinity for init_scale": lambda s, o, it: GradScaler(init_scale=INF),
     "a NaN for min_scale": lambda s, o, it: GradScaler(init_scale=8.0, min_scale=NAN, max_scale=9.0),
     "a NaN for max_scale": lambda s, o, it: GradScaler(init_scale=8.0, max_scale=NAN),
-    # Wrong new scales.
+    # `update` raises for these scales.
     "two new scales": lambda s, o, it: s.update(torch.ones(2)),
     "a new scale with a gradient": lambda s, o, it: s.update(torch.ones(1, requires_grad=True)),
     "a NaN for a new scale": lambda s, o, it: s.update(NAN),
     "a string for a new scale": lambda s, o, it: s.update("128"),
-    # Wrong numbers for clipping.
+    # `clip_grad_norm` raises for these arguments.
     "a string for norm_type": lambda s, o, it: s.clip_grad_norm(o, 1.0, "l2"),
     "parameters for the optimizer": lambda s, o, it: s.clip_grad_norm(o.param_groups[0]["params"], 1.0),
     "-1 for max_norm, disabled": lambda s, o, it: GradScaler(enabled=False).clip_grad_norm(o, -1.0),
-    # Wrong orders of calls.
+    # These sequences of calls are invalid.
     "an optimizer and its wrapper": lambda s, o, it: s.step_together(it.wrapped, o),
     "clip_grad_norm after step": lambda s, o, it: (s.step(o), s.clip_grad_norm(o, 1.0)),
     "clip_grad_norm after a dropped batch": lambda s, o, it: (
@@ -74,12 +74,12 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "a closure by its name": lambda s, o, it: s.step(o, closure=lambda: None),
     "step before scale": lambda s, o, it: GradScaler().step(o),
     "update before scale": lambda s, o, it: GradScaler().update(),
-    # Wrong states.
+    # `load_state_dict` raises for these states.
     "an empty state": lambda s, o, it: s.load_state_dict({}),
     "a path for a state": lambda s, o, it: s.load_state_dict("scaler.pt"),
     "the state of Apex": lambda s, o, it: s.load_state_dict({"loss_scaler0": {"loss_scale": 65536.0}}),
     "a negative scale in a state": lambda s, o, it: s.load_state_dict({**s.state_dict(), "scale": -4.0}),
-    # Wrong schedules.
+    # `SkipAwareLR` raises for these functions.
     "a schedule with a missing function": lambda s, o, it: SkipAwareLR(o, [], s),
 }
 

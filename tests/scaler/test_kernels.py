@@ -88,7 +88,7 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
     ids=str,
 )
 def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Kernels) -> None:
-    """A norm that overflows its dtype is infinite, even if all elements are finite."""
+    """``norm`` matches a norm in float64. A norm that overflows its dtype is infinite, even of finite elements."""
     needs(dtype, operators)
     if numbers[:4] in ("huge", "tiny") and operators not in (Kernels("cpu"), Kernels("xla")):
         pytest.skip(f"{operators} has PyTorch's own kernels, which have less range")
@@ -102,7 +102,7 @@ def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Ke
     flags = [float(not tensor.isfinite().all()) for tensor in tensors]
     assert (norm.dtype, found_inf.item(), non_finite.tolist()) == (F64 if dtype is F64 else F32, max(flags), flags)
     rtol = 1e-12 if dtype is F64 else 1e-5 if operators == Kernels("cpu") else 1e-4
-    scale = 2.0**100 if facts_of(operators.device).has_float64 else 4.0  # Without float64, some norms overflow first.
+    scale = 2.0**100 if facts_of(operators.device).has_float64 else 4.0  # Without float64, large norms overflow.
     divided = OP.norm(given, norm_type, zero + scale)[0].cpu()
     for found, exact in ((norm, wanted), (divided, wanted.to(norm.dtype) / 4 if scale == 4 else wanted / scale)):
         torch.testing.assert_close(found.double(), exact.to(norm.dtype).double(), rtol=rtol, atol=0, equal_nan=True)
@@ -114,7 +114,7 @@ def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Ke
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_unscaling(dtype: torch.dtype, operators: Kernels) -> None:
-    """The operator supports strided layouts and raises versions, and ``found_inf`` stays set.
+    """``unscale_`` accepts strided layouts, increases the versions of tensors, and never resets ``found_inf``.
 
     A float64 factor is not rounded to float32 for float64 gradients.
     """

@@ -1,8 +1,8 @@
-"""Random programs of scaler calls match PyTorch's scaler, on any device; PyTorch's scaler runs on the CPU.
+"""Random programs of scaler calls on any device, compared with PyTorch's scaler on the CPU.
 
-A program is a list of calls that train, except for some dropped, repeated or inserted calls. Both sides make the same
-calls. After each call both sides have the same parameters, scale, growth tracker, last skip and number of skipped
-steps, within tolerances, or both sides raise the same error.
+A program is a list of calls that train, with some calls dropped, repeated or inserted. Both scalers run the program.
+After each call, the parameters of both sides match within tolerances, and scale, growth tracker and skips are equal.
+Otherwise, both calls raise the same error.
 """
 
 import pickle
@@ -27,11 +27,11 @@ from tests.support.devices import has_float64
 from tests.support.optimizers import on_host
 from tests.support.properties import examples
 
-# The tolerances between the sides. In float16, an element may underflow on one side only.
+# The tolerances are wide in float16, because an element may underflow on one side only.
 CLOSE = {"half": (1e-3, 1e-5), "single": (1e-5, 1e-6), "double": (1e-12, 1e-13)}
 OPTIONS: dict[str, Any] = {"init_scale": 2.0**14, "growth_factor": 4.0, "growth_interval": 2}
 SGD, ADAM = {"lr": 0.05, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
-# Our optimizer and PyTorch's optimizer of each kind, which take equal steps, and their options.
+# Each kind has our optimizer, PyTorch's optimizer, which takes equal steps, and their options.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "SGD": (syncfree.SGD, torch.optim.SGD, SGD),
     "Adam": (syncfree.Adam, torch.optim.Adam, ADAM),
@@ -69,8 +69,8 @@ class Side:
         self.optimizers, self.turns = [each[0] for each in layers], [*map(cycle, layers)]
         self.scaler: Any = (polycast.GradScaler if ours else Scaler)(device, **OPTIONS)
         self.batches = 0
-        self.looks: list[tuple[str, int]] = []  # The calls of `unscale_` and `clip_grad_norm` since the last update.
-        self.skips: list[list[bool]] = [[] for _ in kinds]  # Whether PyTorch's scaler skipped each step.
+        self.looks: list[tuple[str, int]] = []  # `update` clears these calls of `unscale_` and `clip_grad_norm`.
+        self.skips: list[list[bool]] = [[] for _ in kinds]  # PyTorch's scaler skipped the steps that are True.
 
     def turn(self, call: Call) -> Any:
         """Return the optimizer of a call. A wrapped optimizer, its wrapper and the wrapper's wrapper alternate."""
@@ -178,7 +178,7 @@ def calls(name: str, value: st.SearchStrategy[float] = NORMS) -> st.SearchStrate
     return st.builds(Call, st.just(name), st.integers(0, 1), value, NORM_TYPES)
 
 
-# Calls to insert at random. Frequent calls are listed more than once.
+# A program inserts these calls at random. Frequent calls are listed more than once.
 ANY_CALL = st.one_of(
     *[calls("backward", VALUES)] * 3,
     *map(calls, ["clip_grad_norm", "step"] * 3 + ["unscale_", "update"] * 2),
@@ -228,19 +228,19 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
     """Run a program with PyTorch's scaler on the CPU and with ours on a device, and assert equal results."""
     ours, theirs = Side(kinds, precision, True, device), Side(kinds, precision, False)
     rtol, atol = CLOSE[precision]
-    scaled = set[int]()  # The optimizers whose gradients may be scaled on our side only.
+    scaled = set[int]()  # Only our gradients of these optimizers may be scaled.
     for call in program:
         if call.name in ("backward", "zero_grad") and call.optimizer in scaled:
             continue
         found, wanted = (outcome(getattr(side, call.name), call) for side in (ours, theirs))
-        if isinstance(wanted, AttributeError):  # Without gradients, PyTorch raises this.
+        if isinstance(wanted, AttributeError):  # Without gradients, PyTorch raises this error.
             break
         if isinstance(found, Exception) or isinstance(wanted, Exception):
             same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)
             assert type(found) is type(wanted) and same_text, (call, found, wanted)
             event(f"{call.name}: {type(found).__name__}")
-            # After these errors the two scalers differ: PyTorch's scaler remembers an `unscale_` without gradients, and
-            # our emulation of `step_together` has unscaled one of the two optimizers.
+            # After these errors, the two scalers differ. PyTorch's scaler remembers an `unscale_` without gradients.
+            # Our emulation of `step_together` has unscaled one of the two optimizers.
             if isinstance(found, AssertionError) or call.name == "step_together":
                 break
             continue
@@ -259,14 +259,14 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
 
 @pytest.mark.usefixtures("one_thread")
 def test_programs_match_pytorchs_scaler(real_device: str) -> None:
-    """Specification 8.1 and 8.3."""
+    """The results include skipped steps and errors (specification 8.1 and 8.3)."""
     kinds = [kind for kind in KINDS if kind != "fused" or isinstance(facts_of(real_device), Fused)]
     # PyTorch's scaler runs on the CPU. Other devices have other rules for float16.
     has = {"single": True, "double": has_float64(real_device), "half": real_device == "cpu"}
     kind, precision = st.sampled_from(kinds), st.sampled_from([each for each in has if has[each]])
 
     @given(kinds=st.tuples(kind, kind), precision=precision, program=programs())
-    # XLA compiles each call.
+    # XLA compiles each call, so it runs few examples.
     @examples({"cpu": 150, "xla": 2}.get(real_device, 50), shrinks=real_device != "xla")
     def run(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
         compare(kinds, precision, program, real_device)

@@ -129,7 +129,7 @@ UNSCALE, CHECK, STEP = "_unscale_grads_", "_check_inf_per_device", "_maybe_opt_s
     ],
 )
 def test_methods_that_pytorchs_scaler_calls_can_be_overridden(kind: str, unscales: bool, calls: list[str]) -> None:
-    """Trainers override these methods in subclasses. An override of ``_unscale_grads_`` also checks gradients."""
+    """The scaler calls the methods that trainers override. An override of ``_unscale_grads_`` also checks gradients."""
     scaler, param, called = started(), torch.ones(2, requires_grad=True), mock.Mock()
     for name in (UNSCALE, CHECK, STEP):
         setattr(scaler, name, mock.Mock(wraps=getattr(scaler, name)))

@@ -16,7 +16,7 @@ from tests.support.devices import NEEDS_XLA, Traffic, synchronize
 
 SKIPS = (0, 3, 4, 9, 13)
 
-# Schedules as functions of tensors, and as functions of numbers.
+# Each schedule is a function of tensors, and a function of numbers.
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[int], float]]] = {
     "warm-up": (lambda n: torch.where(n < 5, (n + 1) / 5, 1.0), lambda n: (n + 1) / 5 if n < 5 else 1.0),
     "cosine": (
@@ -100,14 +100,14 @@ def test_learning_rates_on_xla_compile_nothing_and_do_not_sync() -> None:
 
 @pytest.mark.parametrize("optimizer_first", [False, True])
 def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
-    """A copy of the schedule continues independently."""
+    """The optimizer's state may load before or after the schedule's state. A copied schedule continues separately."""
     first, second = Loop(), Loop()
     schedule = halving(first)
     for number in range(6):
         first.iterate(skip=number in SKIPS)
         schedule.step()
     states = deepcopy((first.optimizer.state_dict(), schedule.state_dict()))
-    second.optimizer.param_groups[0]["lr"] = 7.0  # The state has the initial rates.
+    second.optimizer.param_groups[0]["lr"] = 7.0  # The loaded state replaces this rate.
     if optimizer_first:
         second.optimizer.load_state_dict(states[0])
     resumed = halving(second)
@@ -117,7 +117,7 @@ def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
     third, copied = deepcopy((first, schedule))
     started(third.scaler)
     rates = [type(group["lr"]) for loop in (first, second) for group in loop.optimizer.param_groups]
-    assert len({*rates}) == 1  # PyTorch loads distributed checkpoints into new state.
+    assert len({*rates}) == 1  # PyTorch loads distributed checkpoints into state of equal types.
     for number in range(5):
         for loop, each in ((first, schedule), (second, resumed), (third, copied)):
             loop.iterate(skip=number == 1)
@@ -133,7 +133,7 @@ def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
     ],
 )
 def test_every_call_counts_except_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
-    """Like PyTorch's schedulers, a schedule may step once for each process, and before the optimizer's first step."""
+    """Like in PyTorch, a schedule may step several times per iteration, and before the optimizer's first step."""
     loop = Loop()
     if not enabled:
         loop.scaler = polycast.GradScaler(enabled=False)

@@ -1,4 +1,4 @@
-"""User code within a sync-free step reads unscaled and clipped gradients, as with stock PyTorch."""
+"""User code within a sync-free step reads unscaled and clipped gradients, like with stock PyTorch."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -44,7 +44,7 @@ def replace(optimizer: Any, see: See) -> None:
     optimizer.step = seeing
 
 
-#: Changes that make a step call user code. A change may return another optimizer or a hook's handle.
+#: Each change makes a step call user code. A change may return another optimizer or a hook's handle.
 SEERS: dict[str, Callable[[Any, See], Any]] = {
     "a hook": lambda it, see: it.register_step_pre_hook(see),
     "a hook after the step": lambda it, see: it.register_step_post_hook(see),
@@ -108,7 +108,7 @@ def test_code_within_a_step_reads_and_clips_the_gradients_of_stock_pytorch(seer:
 )
 @pytest.mark.parametrize("look", ["step", "clip_grad_norm"])
 def test_gradients_that_no_code_reads_do_not_change(look: str, use: Callable[[Any], Any]) -> None:
-    """Specification 8.2."""
+    """Without hooks, a sync-free step on the CPU does not change ``.grad`` (specification 8.2)."""
     params = parameters(*SHAPES)
     optimizer, scaler = syncfree.AdamW(params, lr=0.1), started()
     give(params, 0)

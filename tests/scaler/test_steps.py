@@ -1,4 +1,4 @@
-"""A gradient scaler's calls of optimizer steps, and the scaler's state of optimizers and gradients."""
+"""A gradient scaler's calls of optimizer steps, and its records of optimizers and gradients."""
 
 import gc
 import weakref
@@ -52,7 +52,7 @@ def test_parameters_with_non_finite_gradients_are_named(kind: str, look: str, na
     [(kind, on_host) for kind in OPTIMIZERS for on_host in (True, False)],
 )
 def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -> None:
-    """The scaler always calls fused and sync-free steps, which skip on the device. Otherwise it syncs once."""
+    """With ``skip_on_host`` or a for-loop step, the scaler syncs once and does not call a skipped step."""
     params, calls = parameters(*SHAPES), list[tuple[int, int]]()
     scaler, optimizer = started(skip_on_host=on_host), OPTIMIZERS[kind](params)
     optimizer.register_step_pre_hook(lambda *_: calls.append((number, len(reads.ops))))
@@ -83,7 +83,7 @@ def test_the_step_after_one_that_raised_checks_its_own_gradients(kind: str) -> N
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
 def test_an_optimizer_is_not_kept_alive_and_can_be_equal_to_others_and_unhashable(library: Any) -> None:
-    """The scaler returns the value of the optimizer's step."""
+    """The scaler compares optimizers by identity. It returns the value of the optimizer's step."""
 
     class Equal(library.SGD):  # type: ignore[misc]
         def step(self, *args: Any, **kwargs: Any) -> float:
@@ -140,7 +140,7 @@ def test_an_object_whose_class_has_no_weak_references_steps() -> None:
 
 @pytest.mark.parametrize("unscales", [False, True])
 def test_an_optimizer_with_parameters_on_two_devices_gets_one_flag(unscales: bool, real_device: str) -> None:
-    """PyTorch's fused kernels skip only if ``found_inf`` is 1, but PyTorch's scaler adds the flags of the devices."""
+    """The flag is 1, because PyTorch's fused kernels skip only for 1. PyTorch's scaler adds the flags of devices."""
     params = [torch.ones(1, device=device, requires_grad=True) for device in ("cpu", real_device)]
     for param in params:
         param.grad = torch.full_like(param, INF)
@@ -189,7 +189,7 @@ def failed(scaler: Any, optimizer: Any) -> None:
         scaler.step(optimizer)
 
 
-# Uses of a gradient before `zero_grad`, or with `zero_grad` within the step.
+# Each function uses a gradient. Some functions also call `zero_grad` within the step.
 USES: dict[str, Callable[[Any, Any], object]] = {
     "dropped": lambda scaler, it: (scaler.unscale_(it), scaler.update()),
     "clipped": lambda scaler, it: (scaler.clip_grad_norm(it, 1.0), scaler.step(it)),
@@ -207,7 +207,7 @@ USES: dict[str, Callable[[Any, Any], object]] = {
     [*((use, syncfree) for use in USES), ("clipped", torch.optim), ("freed within a closure", torch.optim)],
 )
 def test_gradients_are_not_kept_alive(use: str, library: Any) -> None:
-    """``zero_grad`` frees a gradient that the scaler has checked, as in PyTorch."""
+    """``zero_grad`` frees a gradient that the scaler has checked, like with PyTorch's scaler."""
     (weight,) = parameters((3,))
     optimizer, scaler = library.SGD([weight], lr=0.1), started()
     set_grads([weight], 0)

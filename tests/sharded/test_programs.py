@@ -1,7 +1,7 @@
 """Random programs of a scaler and optimizers over two ranks match ``torch.optim`` with the gradients of all ranks.
 
-Both ranks draw the same program. ``torch.optim`` steps copies of each rank's parts with unscaled gradients, clipped by
-the norm over the ranks, unless the scaler should skip the step. ``TIMES=100`` runs 100x as many programs.
+Both ranks draw the same program. ``torch.optim`` steps copies of each rank's parts, with gradients that are unscaled,
+and clipped by the norm over all ranks. It omits skipped steps. ``TIMES=100`` runs 100x as many programs.
 """
 
 from random import Random
@@ -20,7 +20,7 @@ from tests.support.sharded.world import distributed, rank, size
 
 pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
-# Arguments of `placed`, like `models.PLACES`. None means a plain parameter: each rank has its own.
+# `placed` accepts these arguments, like `models.PLACES`. None means a plain parameter, of which each rank has its own.
 LAYOUTS: tuple[Any, ...] = (("0",), ("1",), ("R",), ("0R", 1, 0), ("01", 1, 0), ("R1", 0, 1), None)
 MOMENTUM, ADAM = {"lr": 0.1, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "foreach": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"foreach": True}),
     "fused": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"fused": True}),
 }
-# A parameter's index, then the rank for a plain parameter, or the mesh coordinates in the dimensions that shard it.
+# A part has a parameter's index, then the rank (plain parameter) or the coordinates in the sharding mesh dimensions.
 Part = tuple[int, ...]  # Replicas of a shard have the same `Part`.
 
 
@@ -42,7 +42,7 @@ def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
 
 
 class Optimized:
-    """Parameters of random layouts with an optimizer, and this rank's shards with ``torch.optim``'s optimizer."""
+    """Parameters of random layouts with an optimizer, and copies of this rank's shards for ``torch.optim``."""
 
     def __init__(self, random: Random, is_sharded: bool) -> None:
         kind = random.choice(["SGD", "AdamW", "AdamW", "for-loop", "foreach", "fused"])
@@ -76,7 +76,7 @@ class Optimized:
         return index, *splits
 
     def give(self, random: Random, scale: float, factor: float, bad: float | None) -> None:
-        """Set gradients, on at least one rank. Some may be missing. The gradient of one part may be non-finite."""
+        """Set random gradients. Some gradients are missing, but not on all ranks. One gradient may be non-finite."""
         kept, lone = random.choice(self.parts), random.randrange(size())
         some = {part for part in self.parts if random.random() < random.choice([0.0, 0.5])}
         if random.random() < 0.3:  # The gradients of the parts that only rank `lone` has are missing.
@@ -162,7 +162,7 @@ class Program:
 
 @pytest.mark.parametrize("seed", range(20 * TIMES))
 def test_programs_over_ranks_match_torch_optim_with_the_gradients_of_all_ranks(seed: int) -> None:
-    """Specification 8.4."""
+    """All ranks of a mesh clip by one norm and skip together (specification 8.4)."""
     program = Program(seed)
     for _ in range(program.random.randint(3, 6)):
         program.iterate()

@@ -94,7 +94,7 @@ SUBJECTS: dict[str, tuple[Callable[[], Any], int]] = {
 @pytest.mark.parametrize("subject", SUBJECTS)
 @pytest.mark.parametrize("clipping", [None, (1.0, 2.0), (1.0, INF)], ids=str)
 def test_an_iteration_has_one_reduction_for_each_mesh(subject: str, clipping: tuple[float, float] | None) -> None:
-    """The reduction combines ``found_inf`` and the norm."""
+    """One reduction combines ``found_inf`` and the norm. Replicas need no reduction."""
     params, count = SUBJECTS[subject]
     optimizer, scaler = syncfree.AdamW(params(), lr=0.05), started()
 
@@ -160,7 +160,7 @@ def fsdp1(use_orig_params: bool = True) -> Any:
 def test_ranks_of_a_process_group_skip_together_as_with_pytorchs_sharded_scaler(
     kind: str, clip: bool, use_orig_params: bool
 ) -> None:
-    """Specification 8.4."""
+    """All ranks of FSDP1 skip together, with and without ``process_group`` (specification 8.4)."""
     results, process_group = [], distributed.group.WORLD if clip else None
     for scaler, kind_here in (
         (polycast.GradScaler(init_scale=SCALE, process_group=process_group), kind),

@@ -1,4 +1,4 @@
-"""The steps and state of fully sharded models, and of other placements, compared with ``torch.optim``."""
+"""Optimizer steps and state for fully sharded models and other DTensors, compared with ``torch.optim``."""
 
 import copy
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def test_gradients_with_other_placements(grad: str, place: str) -> None:
 
 
 def test_a_gradient_on_another_mesh_raises() -> None:
-    """``torch.optim`` runs this step and raises the error."""
+    """If the meshes differ, ``torch.optim`` runs the step and raises the error."""
     param = placed(GRAD, "0").requires_grad_()
     before, param.grad = whole(param).clone(), placed(GRAD, "0R", 0, 1)
     with pytest.raises(RuntimeError, match="mesh"):

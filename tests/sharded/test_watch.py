@@ -1,4 +1,4 @@
-"""watch in data parallel training, in which each process has separate findings."""
+"""``polycast.debug.watch`` in data parallel training, where each process reports its own findings."""
 
 import polycast
 import pytest
@@ -42,7 +42,7 @@ def test_a_process_names_its_own_overflow_and_reports_values_from_another() -> N
 
 
 def test_a_collective_is_not_called_again() -> None:
-    """The other process would pair a repeated call with its next collective."""
+    """``watch`` does not repeat a collective, because the other process would pair the repeated call with another."""
     model = Reduced()
     with polycast.debug.watch(model) as found, polycast.autocast("cpu", torch.float16):
         model(torch.ones(1, 4))

@@ -3,7 +3,7 @@
     python -m tests.slow.dist 2.9.0 2.13.0
 
 ``make build`` creates a wheel for each of these PyTorch releases. The script compares the files and metadata of the
-wheels and the source distribution with the checkout. It installs each of them into a new environment, trains a model
+wheels and the source distribution with the checkout. It installs each file into a new environment, trains a model
 there for one step, and runs ``polycast verify``. The script needs the network, and takes minutes per release.
 """
 
@@ -61,7 +61,7 @@ def main(releases: list[str]) -> None:
 
 
 def use(release: str, folder: Path, wanted: str, *named: Any) -> None:
-    """Install and use the package in a new environment that also sees the packages of the Makefile's environment."""
+    """Install and use the package in a new environment that also has the packages of the Makefile's environment."""
     base = ROOT / (".venv" if release == "2.9.0" else f".venv-{release}")
     run([base / "bin" / "python", "-m", "venv", folder])
     (own,) = folder.glob("lib/python*/site-packages")

@@ -1,8 +1,8 @@
 """The script of ``make sanitize``, which runs tests on builds with sanitizers.
 
-It compiles the C++ into two packages in ``build/sanitize/``: with AddressSanitizer and UndefinedBehaviorSanitizer for
-the kernels, and with ThreadSanitizer for the scopes, the cast cache and the call recorder. A finding ends the process,
-so the tests fail.
+The script compiles the C++ twice, into ``build/sanitize/``. AddressSanitizer and UndefinedBehaviorSanitizer check the
+kernels. ThreadSanitizer checks the scopes, the cast cache and the call recorder. A finding ends the process, so the
+tests fail.
 """
 
 import os
@@ -18,7 +18,7 @@ BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
 
 # Without `NDEBUG`, some classes of PyTorch would have more fields than in PyTorch's binaries.
 _COMMON = "-fno-omit-frame-pointer -DNDEBUG"
-# Tests of traces that several threads start, end and use.
+# In these tests, several threads start, end and use traces.
 TRACES = (
     "a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process",
     "a_trace_that_another_thread_ends_stops_recording",

@@ -27,7 +27,7 @@ RESET = (
     "torch._higher_order_ops.triton_kernel_wrap.kernel_side_table.",
     "torch._higher_order_ops.wrap.inductor_code_side_table.",
 )
-# The path of our functions in Python's registry of overloads.
+# Python's registry of overloads has our functions under this path.
 OVERLOADS = "_overload_registry.polycast."
 
 
@@ -81,7 +81,7 @@ def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     if id(value) in seen:
         return
     seen.add(id(value))
-    if issubclass(type(value), type):  # A class has one path.
+    if issubclass(type(value), type):  # A class has one path, by its own name.
         place = f"{value.__module__}.{value.__qualname__}"
     for name, part in _held(value):
         yield f"{place}.{name}", part

@@ -1,4 +1,4 @@
-"""Arguments of calls, and probes for the arguments that arrive below autocast, on any device, without the hardware.
+"""Arguments for calls of any op, and probes that intercept the calls below autocast, on any device.
 
 This module needs only torch, so it runs with any release.
 
@@ -58,7 +58,7 @@ class Maker:
 
 
 class ReachedError(Exception):
-    """The exception of the probe for a call that arrives below autocast."""
+    """An exception that a probe raises for a call below autocast."""
 
     def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__(name)

@@ -82,6 +82,6 @@ def _tested() -> list[Case]:
 
 
 ALL_CASES = [case for case in _read() if _holds(case)]
-# The first device with each dispatch key and set of lower precisions. Kernels on other devices differ only in rules.
+# These devices are the first with their dispatch key and lower precisions. Kernels of others differ only in rules.
 FIRST_ON_KEY = _first_on_key()
 CASES = _tested()

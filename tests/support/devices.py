@@ -129,7 +129,7 @@ class Reads(TorchDispatchMode):
 
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
-    """Raise for a device sync in this block, or for an op that ``Reads`` lists if the device reports no syncs."""
+    """Raise for a device sync in this block. If the device reports no syncs, raise for ops that ``Reads`` lists."""
     if device == devices.XLA_TYPE:
         traffic = Traffic()
         yield

@@ -11,9 +11,9 @@ VERSIONS = ["'>=2.10'", "'<2.10'", "'>=2.9,<2.13'", "'>=2.13,<2.10'", "soon", "'
 WRAPPERS = ["[$]", "[$, $]", "{$: $}", "{as: $}", "{as: $, note: $}", "{others: $}", "{torch: $}", "'$'", '"$"', "? $"]
 WRAPPERS += ["&a $", "[&a $, *a]", "*$", "!$ x", "!!str $", "!!python/name:os.$ ''", "<<: $", "|\n$", "--- $", "$ # $"]
 WORD = re.compile(r"[\w.]+")
-# Patterns, and the replacements of a match. In a replacement, $ is the match.
+# Each edit has a pattern, and the replacements of a match. In a replacement, $ is the match.
 EDITS: list[tuple[re.Pattern[str], list[str]]] = [
-    (re.compile(""), [*CHARACTERS, *(character * 40 for character in CHARACTERS)]),  # These are insertions.
+    (re.compile(""), [*CHARACTERS, *(character * 40 for character in CHARACTERS)]),  # An empty match inserts text.
     (re.compile("(?s)."), ["", *CHARACTERS]),
     (re.compile("(?s).{8}"), [""]),
     (re.compile("(?s).{64}"), [""]),

@@ -61,7 +61,7 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 class Kernels(NamedTuple):
     """The kernels of a step: the kernels of a device, or one of ``PATHS`` on the CPU."""
 
-    device: str  # The device type.
+    device: str  # This is a device type, such as "cpu".
     path: str = "fused"
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ def kernels_on(device_types: Iterable[str], paths: Iterable[str] = tuple(PATHS))
 
 
 SHAPES = ((7,), (3, 5), ())
-# One set of options for each code path.
+# Each code path has one set of options.
 KINDS: dict[str, tuple[str, Options]] = {
     "SGD": ("SGD", {"lr": 0.1}),
     "SGD momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),

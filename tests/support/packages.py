@@ -12,9 +12,9 @@ from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from tests.support.snippets import ROOT, page
 
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt"}
-# Files that setuptools adds to the files of the checkout.
+# setuptools adds these files to the files of the checkout.
 ADDED = {"PKG-INFO", "setup.cfg"}
-# Files of the checkout that a build needs.
+# A build needs these files of the checkout.
 NEEDED = [
     *("MANIFEST.in", "codegen", "csrc", "generated", "python", "policy.yaml", "pyproject.toml", "setup.py"),
     *("README.md", "LICENSE"),

@@ -1,4 +1,4 @@
-"""The kernels, regions and tensors of each device in ``policy.yaml``, and probes below the kernels: ``below.py``."""
+"""The kernels, regions and tensors of each device in ``policy.yaml``, and probes below the kernels."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -19,8 +19,8 @@ from tests.support.below import autocasting, fake_tensors, overload_of, overridi
 HAS_XLA = os.environ.get("USE_TORCH_XLA") != "0"
 try:
     os.environ.setdefault("PJRT_DEVICE", "CPU")
-    # By default `torch_xla` caches 2,048 computations. A computation needs about 30 memory maps, and Linux allows
-    # 65,530 for a process.
+    # By default, `torch_xla` caches 2,048 computations of about 30 memory maps each. A process would then exceed
+    # Linux's limit of 65,530 maps.
     os.environ.setdefault("XLA_COMPILATION_CACHE_SIZE", "256")
     if HAS_XLA:
         import torch_xla  # noqa: F401

@@ -16,7 +16,7 @@ def dump():
 
 
 def run_python(*arguments: object, cwd: Path | None = None, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run Python with arguments in a new process with further variables of the environment, and return the process."""
+    """Run Python in a new process, with arguments and additional environment variables, and return the process."""
     command, variables = [sys.executable, *map(str, arguments)], {**os.environ, **environment}
     return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
 
@@ -32,7 +32,7 @@ def python(code: str, **environment: str) -> str:
     return run.stdout
 
 
-# A program that runs the blocks of each program in `PROGRAMS` in a fork, because importing torch takes longer than most
+# This program runs the blocks of each program in `PROGRAMS` in a fork, because importing `torch` takes longer than most
 # blocks. It prints the outputs or the error. A warning that a block does not print is an error.
 FORKS = """
 import contextlib, io, json, os, sys, traceback, warnings

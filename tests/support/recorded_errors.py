@@ -16,9 +16,9 @@ NAME = "errors.txt"
 _HEAD = re.compile(r"^# (test_\S+\.py::.*)$", re.MULTILINE)
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _NUMBER = re.compile(r" #\d+$")
-_found: dict[Path, dict[str, str]] = {}  # The errors that the tests of this run raised.
-_ran: set[tuple[Path, str]] = set()  # The tests of this run that expect errors.
-deselected: list[pytest.Item] = []  # The tests that this run collected and deselected.
+_found: dict[Path, dict[str, str]] = {}  # The tests of this run raised these errors.
+_ran: set[tuple[Path, str]] = set()  # These tests of this run expect errors.
+deselected: list[pytest.Item] = []  # This run collected these tests and deselected them.
 
 
 def read(path: Path) -> dict[str, str]:
@@ -46,7 +46,7 @@ class RecordedError:
         self._calls[self._name] += 1
         number = self._calls[self._name]
         name = self._name if number == 1 else f"{self._name} #{number}"
-        with pytest.raises(BaseException) as caught:  # The file has the type and the text.
+        with pytest.raises(BaseException) as caught:  # The code below checks the type and the text.
             yield
         text = f"{type(caught.value).__name__}: {caught.value}"
         for hidden, shown in self._hidden.items():
@@ -61,7 +61,7 @@ class RecordedError:
 
 
 def rewrite(items: list[pytest.Item]) -> None:
-    """Replace the errors of the tests that ran, and remove the errors of tests that no longer exist or record errors.
+    """Replace the errors of the tests that ran, and remove the errors of tests that no longer record errors.
     Other errors remain."""
     every = [(item.path.with_name(NAME), item) for item in (*items, *deselected)]
     files = {(path, item.path.name) for path, item in every}

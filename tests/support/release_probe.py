@@ -22,12 +22,12 @@ from tests.support.below import Maker, ReachedError, autocasting, fake_tensors, 
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"
 KINDS = ("unlisted", "lower_precision_fp", "fp32", "promote", "fp32_set_opt_dtype", "fp32_append_dtype")
-_BANNED = ("unsafe to autocast", "is banned on")  # The words of PyTorch, and of a policy's rule.
+_BANNED = ("unsafe to autocast", "is banned on")  # The first is PyTorch's text, and the second is polycast's.
 _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILINE)
 
 
 class Seen(NamedTuple):
-    """A call: the dtypes of its inputs, the region's dtype, and the call below autocast."""
+    """A call, with the dtypes of its inputs, the region's dtype, and the call below autocast."""
 
     given: tuple[torch.dtype, ...]
     lower: torch.dtype
@@ -118,7 +118,7 @@ def _keys_of(key: str) -> AbstractContextManager[None]:
     if _carries_key(key):
         return nullcontext()
     include = torch._C._dispatch_tls_local_include_set()
-    for name in (f"Autocast{key}", f"Autograd{key}"):  # The enum or the parser lacks some names.
+    for name in (f"Autocast{key}", f"Autograd{key}"):  # The enum lacks some keys, and the parser others.
         include |= torch._C.DispatchKeySet(
             getattr(torch._C.DispatchKey, name, None) or torch._C._dispatch_key_parse(name)
         )

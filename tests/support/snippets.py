@@ -10,7 +10,7 @@ from textwrap import dedent
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-# The pages that are not generated.
+# These pages are not generated.
 PAGES = (
     "README.md",
     "CHANGELOG.md",

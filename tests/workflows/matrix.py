@@ -1,7 +1,7 @@
-"""The features on a tiny model, in each environment; ``docs/works_with.md`` has the results.
+"""Programs for the tables in ``docs/works_with.md``: each runs one feature on a tiny model in one environment.
 
-A value shows the dtype that computed it: the weight rounds differently in float32, float16 and bfloat16, and its
-products with small integers are exact. A forward and a backward therefore show their dtypes wherever they run.
+An output shows the dtype in which it was computed, because the weight rounds differently in float32, float16 and
+bfloat16. Products of the weight with small integers are exact. Gradients show the dtype of the backward likewise.
 """
 
 import sys
@@ -55,7 +55,7 @@ def backward(forward: Any, x: Tensor, scale: Any = same, step: Any = same) -> Te
 def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
     """Return a function that runs PyTorch's replicas of the model in threads, like ``nn.DataParallel``.
 
-    Each thread enters a PyTorch region, which is enabled if the call is in an enabled region. Specification 5.2.
+    Each thread enters a PyTorch region, which is enabled if the call is in an enabled region (specification 5.2).
     """
 
     def copies(tensors: list[Tensor], devices: list[int], detach: bool) -> list[list[Tensor]]:  # noqa: ARG001
@@ -75,7 +75,7 @@ def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def in_a_hook(*args: Any) -> Tensor:
-    """Run the step in a hook of another backward, in autograd's thread for a device. Specification 5.3."""
+    """Run the step in a hook of another backward, in autograd's thread for a device (specification 5.3)."""
     found: list[Any] = []
     outer = torch.ones(1, device="xla", requires_grad=True) * 1
     outer.register_hook(lambda _: found.extend([get_ident(), torch.enable_grad()(backward)(*args)]))  # type: ignore[no-untyped-call]
@@ -105,7 +105,7 @@ def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same
 
 
 class Way(NamedTuple):
-    """The way in which a model is wrapped and a step runs, the device, and the ops with rules."""
+    """An environment: the wrapper of the model, the function that runs a step, the device, and the ops with rules."""
 
     wrap: Callable[[nn.Module, Tensor], Any] = same
     run: Callable[..., Tensor] = backward
@@ -170,7 +170,7 @@ def kinds(way: Way, net: Net, held: Any = NONE, around: Any = nullcontext, unit:
 
 
 def outside(way: Way, enter: Callable[[], Any]) -> Callable[[], Any]:
-    """Return the region by which PyTorch casts a compiled backward, or none if a hook would run backward in it."""
+    """Return the region in which PyTorch runs a compiled backward, or no region if a hook would run backward in it."""
     return nullcontext if way.run is in_a_hook else enter
 
 
@@ -185,7 +185,7 @@ def assigned(way: Way, library: Any) -> object:
 
 
 def kept(way: Way, library: Any) -> object:
-    """Return the outputs before a write to the weight, after an unnoticed write, and after a noticed write."""
+    """Return the outputs before a write to the weight, after an undetectable write, and after a detectable write."""
     net = Net(partial(region, way, library)).to(way.device)
     weight = net.linear.weight.requires_grad_(False)
 
@@ -203,7 +203,7 @@ def kept(way: Way, library: Any) -> object:
 
 
 def multiply_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Double the gradients, so that the result differs without this backward."""
+    """Return doubled gradients, so that the result shows whether this backward ran."""
     x, weight = ctx.saved_tensors
     return 2 * grad.float().mm(weight), 2 * grad.float().t().mm(x)
 
@@ -251,7 +251,7 @@ def optimized(way: Way, library: Any) -> object:
 
 AMP: Any = torch.amp
 HALF, REGION = {("float16", "float16")}, {("bfloat16", "bfloat16")}
-# The test of each feature, and the result if the feature works. None means the result of `torch.amp` in eager mode. The
+# Each feature has a test, and the result if the feature works. None means the result of `torch.amp` in eager mode. The
 # page has two tables, because one table of all features is too wide for a phone.
 POLICIES: dict[str, tuple[Callable[[Way, Any], object], object]] = {
     "`use`": (used, HALF),

@@ -1,4 +1,4 @@
-"""The examples in ``examples/`` except ``digits.py`` and ``integrations/``, which ``test_integrations.py`` runs."""
+"""Runs of the programs in ``examples/``, except for ``digits.py`` and ``integrations/``."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from tests.support.snippets import ROOT, missing, page
 
 FOLDER = ROOT / "examples"
 NAMES = sorted(path.name for path in FOLDER.glob("*.py"))
-# The options of each example. `make demo` runs `digits.py`, which takes longer. `resume.py` has its own test.
+# Each example runs with these options. `make demo` runs `digits.py`, which takes longer. `resume.py` has its own test.
 OPTIONS: dict[str, list[str]] = {
     **{name: [] for name in NAMES if name not in ("digits.py", "resume.py")},
     "custom_op.py": ["--steps", "2"],

@@ -1,4 +1,4 @@
-"""The examples in other packages' trainers, if the packages are installed: ``make ecosystem`` installs all of them."""
+"""The integrations with trainers of other packages, and their examples. ``make ecosystem`` installs the packages."""
 
 import importlib
 import os
@@ -43,7 +43,7 @@ def test_an_accelerator_without_a_scaler_raises(accelerate: tuple[Any, Any], pre
 
 
 def test_an_accelerator_with_a_prepared_model_or_optimizer_raises(accelerate: tuple[Any, Any]) -> None:
-    """On the CPU, an earlier `prepare` gives the model no autocast."""
+    """On the CPU, a model that is prepared before ``use`` would run without autocast."""
     package, integration = accelerate
     layer = torch.nn.Linear(2, 2)
     for prepared in (layer, torch.optim.SGD(layer.parameters())):
@@ -94,7 +94,7 @@ print(next(model.parameters()).device.type)
 
 
 def test_the_trainer_that_prefers_xla_trains_there_and_on_the_cpu_on_request(tmp_path: Path) -> None:
-    """The fused optimizer of ``Trainer`` raises on XLA. ``optimizer_cls_and_kwargs`` applies after the model moves."""
+    """``Trainer``'s own optimizer raises on XLA. ``optimizer_cls_and_kwargs`` creates ours after the model moved."""
     for name in ("accelerate", "transformers", "torch_xla"):
         pytest.importorskip(name, reason=f"{name} is not installed")
     weights = []

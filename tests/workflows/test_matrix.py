@@ -58,7 +58,7 @@ def recorded(request: pytest.FixtureRequest) -> Iterator[Verdicts]:
 def test_a_feature_has_the_result_in_the_table(
     feature: str, way: str, recorded: Verdicts, request: pytest.FixtureRequest
 ) -> None:
-    """Specification 5.1, 5.2, 5.3, 6.1, 6.2, 6.3 and 7.1."""
+    """The table shows where a policy applies (specification 5.1, 5.2, 5.3, 6.1, 6.2, 6.3 and 7.1)."""
     found = verdict(feature, WAYS[way])
     if request.config.getoption(REWRITE):
         recorded[way, feature] = found

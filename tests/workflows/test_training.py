@@ -1,5 +1,8 @@
-"""The loops of "Automatic Mixed Precision examples" (PyTorch), "AMP (Automatic Mixed Precision) with Pytorch/XLA" and
-"Auto Mixed Precision (AMP) on GPU" (Intel), compared with float32 training without a scaler."""
+"""The training loops of three documents on autocast, compared with float32 training without a scaler.
+
+The documents are "Automatic Mixed Precision examples" by PyTorch, "AMP (Automatic Mixed Precision) with Pytorch/XLA",
+and "Auto Mixed Precision (AMP) on GPU" by Intel.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -83,7 +86,7 @@ def scaled_step(run: Run, loss: Tensor) -> Tensor:
 
 
 def plain_step(run: Run, loss: Tensor) -> Tensor:
-    """Step as in "Auto Mixed Precision (AMP) on GPU", without a scaler, because bfloat16 needs none."""
+    """Step like in "Auto Mixed Precision (AMP) on GPU", without a scaler, because bfloat16 needs none."""
     loss.backward()  # type: ignore[no-untyped-call]
     run.optimizer.step()
     return loss
@@ -117,10 +120,7 @@ def train(
     steps: int = 8,
     dtype: torch.dtype | None = None,
 ) -> Run:
-    """Train with the typical loop of the documents. ``step`` is the code after the forward pass.
-
-    The outputs must have the dtype, if it is given.
-    """
+    """Train with the typical loop of the documents, with ``step`` after the forward. Outputs must have ``dtype``."""
     model = model or network(amp.device)
     run = Run(amp, model, amp.optim.SGD(model.parameters(), lr=lr), amp.GradScaler(init_scale), [])
     for inputs, targets in data(amp.device, steps, same):
@@ -133,8 +133,7 @@ def train(
     return run
 
 
-# The code after the forward pass in each loop, the options of the training run, and the limit of the last loss, as a
-# fraction of the first loss.
+# Each loop has a step, options, and a limit of the last loss as a fraction of the first loss.
 LOOPS: dict[str, tuple[Step, dict[str, Any], float]] = {
     "typical": (scaled_step, {}, 0.5),
     "without_scaler": (plain_step, {}, 0.5),
@@ -143,7 +142,7 @@ LOOPS: dict[str, tuple[Step, dict[str, Any], float]] = {
 
 
 def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
-    """Assert that the losses fall as in float32, and below a fraction of the first loss."""
+    """Assert that the losses fall like in float32, and below a fraction of the first loss."""
     losses, reference = torch.stack(found).tolist(), torch.stack(wanted).tolist()
     assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]
@@ -161,13 +160,13 @@ def test_a_loop_of_the_documents_trains_like_float32(real_device: str, optim: An
 
 
 def test_a_training_run_finds_its_scale(real_device: str) -> None:
-    """Without the skipped steps, whose losses repeat, a run with a too large scale trains like a float32 run."""
+    """A run whose first scale is too large trains like a float32 run, except for skipped steps, whose losses repeat."""
     *_, optimizer, scaler, losses = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
     assert (3 < skips < 10) if for_scaling(real_device) is torch.float16 else skips == 0
     assert scaler.get_scale() == 2.0 ** (24 - skips)
     real = [loss for loss, after in pairwise(losses) if loss.item() != after.item()]
-    assert len(real) + skips in (15, 16)  # The last loss does not show a skip.
+    assert len(real) + skips in (15, 16)  # The last loss has no successor that shows a skip.
     compare(real, train(float32(), same=True, steps=len(real)).losses, for_scaling(real_device))
 
 

@@ -1,4 +1,4 @@
-"""The cells of the table, one for each trainer and each of its recipes.
+"""The cells of the table, one for each trainer and recipe.
 
 Each training run has its own process, because trainers have state that lasts as long as the process.
 """
@@ -33,9 +33,9 @@ class Cell:
     package: str
     recipe: Recipe
     train: Train
-    stock: Train  # The stock run with equal seed and data, by the trainer or by PyTorch's loop.
-    line: str  # The line that a user adds, in addition to our optimizer and scaler. It may be empty.
-    needs_line: bool  # Whether the cell never runs without the line.
+    stock: Train  # The trainer or PyTorch's loop, with the same seed and data.
+    line: str  # A user adds this line, if any, in addition to our optimizer and scaler.
+    needs_line: bool  # If true, the cell never runs without the line.
 
     def __str__(self) -> str:
         return f"{self.package}, {self.recipe.name}"
@@ -44,7 +44,7 @@ class Cell:
 class Outcome(NamedTuple):
     """The verdict on a cell, the difference from stock PyTorch, and the added line or the reason of a failure."""
 
-    verdict: str  # "unchanged", "one line" or "no"
+    verdict: str  # This is "unchanged", "one line" or "no".
     difference: float
     why: str
 
@@ -66,7 +66,7 @@ def trainer(
 
 
 def outcome(cell: Cell) -> Outcome:
-    """Compare a cell with stock PyTorch, unchanged and then with its line, and return a match or the last outcome."""
+    """Compare a cell with stock PyTorch, without and then with its line. Return the first match or the last outcome."""
     found = Outcome("no", float("nan"), "")
     for verdict in ["one line"] if cell.needs_line else ["unchanged", "one line"] if cell.line else ["unchanged"]:
         try:
@@ -84,7 +84,7 @@ def outcome(cell: Cell) -> Outcome:
 
 
 def difference(ours: Trained, stock: Trained) -> float:
-    """Return the largest difference of a weight tensor or the losses, relative to the largest value in it."""
+    """Return the largest difference of the weights and losses, relative to the largest value of the same tensor."""
     if len(ours.losses) != len(stock.losses):
         return float("inf")
     pairs = [*zip(ours.weights, stock.weights, strict=True), (torch.tensor(ours.losses), torch.tensor(stock.losses))]

@@ -20,11 +20,11 @@ class Recipe:
 
     name: str
     precision: str = "float16"
-    clip: float = 0.0  # The maximum norm of the gradients. 0 disables clipping.
-    accumulate: int = 1  # The batches per step.
-    schedule: bool = False  # Whether each taken step multiplies the learning rate by 0.8.
-    bad: int | None = None  # The step whose first batch contains an infinity.
-    resume: int = 0  # The step after which new objects load the saved state. 0 means never.
+    clip: float = 0.0  # Gradients are clipped to this norm. 0 disables clipping.
+    accumulate: int = 1  # A step uses this number of batches.
+    schedule: bool = False  # If true, each taken step multiplies the learning rate by 0.8.
+    bad: int | None = None  # The first batch of this step contains an infinity.
+    resume: int = 0  # After this step, new objects load the saved state. 0 means never.
 
     @property
     def dtype(self) -> torch.dtype:
@@ -54,8 +54,8 @@ class Trained(NamedTuple):
 
     weights: list[Tensor]
     losses: list[float]
-    dtype: str  # The dtype of the model's outputs.
-    rate: float  # The last learning rate.
+    dtype: str  # The model's outputs have this dtype.
+    rate: float  # This is the last learning rate.
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Kit:
 
     recipe: Recipe
     ours: bool
-    line: bool  # Whether to add the line that the trainer needs.
+    line: bool  # If true, the run has the line that the trainer needs.
     folder: Path
     losses: list[Tensor] = field(default_factory=list, compare=False)
     dtypes: list[torch.dtype] = field(default_factory=list, compare=False)
@@ -106,7 +106,7 @@ class Task(nn.Module):
 
     def __init__(self, kit: Kit) -> None:
         super().__init__()
-        # The activation is smooth, because a ReLU may be open in only one of two runs with different roundings.
+        # The activation is smooth, because a ReLU may be zero in only one of two runs with different roundings.
         self.net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
         self._losses, self._dtypes = kit.losses, kit.dtypes
 

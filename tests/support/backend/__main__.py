@@ -1,6 +1,6 @@
 """The command ``python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]``, which runs Python with the device.
 
-The command builds the device's package in ``build/`` for each PyTorch and Python, again after changes. XLA is disabled.
+The command first builds the device's package in ``build/``, for each PyTorch and Python. XLA is disabled.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ def installed() -> Path:
 
 
 def _build(folder: Path) -> None:
-    """Build the package, with the metadata by which torch finds it, without pip."""
+    """Build the package without pip, with the metadata by which ``torch`` finds the package."""
     scripts = sysconfig.get_path("scripts")  # The environment may be inactive, so its `ninja` is not in `PATH`.
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     staging = folder.with_name(f"{folder.name}-new")

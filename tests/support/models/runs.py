@@ -11,13 +11,13 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 
 from tests.support.devices import seed, synchronize
 
-# The outputs, gradients, buffers and weights of a model, and the dtypes of its modules' outputs, by name.
+# Results have outputs, gradients, buffers and weights of a model, and the dtypes of its modules' outputs, by name.
 Results = dict[str, Tensor | torch.dtype]
 Regions = Callable[[], AbstractContextManager[Any]]
 
 
 class Way(NamedTuple):
-    """The way in which a model runs: with or without gradients, in one region for all batches or one for each batch."""
+    """The way in which a model runs: with or without gradients, in one region for all batches or a region for each."""
 
     train: bool
     one_region: bool
@@ -46,7 +46,7 @@ def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: W
     for module in model.modules():
         module.register_forward_hook(note)
     for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)  # All batches then add to a gradient.
+        parameter.grad = torch.zeros_like(parameter)  # All batches then add to an existing gradient.
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     seed(device)
     synchronize(device)

@@ -10,7 +10,7 @@ BATCHES = 3
 
 NAMES = ["Albert", "Bart", "Bert", "Bloom", "DistilBert", "Electra", "Falcon", "GPT2", "GPTNeoX", "Gemma"]
 NAMES += ["Llama", "Mistral", "MPNet", "OPT", "Phi", "Qwen2", "Roberta", "T5", "ViT"]
-# Configurations have different names for sizes. Each model gets the sizes that its configuration has.
+# Configurations have different names for sizes. Each model receives the sizes that its configuration has.
 SIZES = {
     0: "pad_token_id decoder_start_token_id",
     1: "num_key_value_heads",

@@ -1,7 +1,7 @@
 """Sample calls of each public name in ``policy.yaml``.
 
 Most names use a sample of their op. A module is constructed with the arguments in ``_BUILT`` or ``_MODULES_OF``. Its
-``forward`` gets the leading arguments of the sample that it requires. ``ARGUMENTS`` has the arguments of other names.
+``forward`` receives the leading arguments of the sample. ``ARGUMENTS`` has the arguments of other names.
 
 >>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))[0]().shape
 torch.Size([1, 3, 3, 3])
@@ -21,7 +21,7 @@ from torch import nn
 def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Callable[[], Any]]:
     """Return the calls of an op under a public name.
 
-    The function creates the arguments at once: from ``ARGUMENTS``, or from every sample of the ``overloads`` that fits.
+    The arguments exist before the calls. They come from ``ARGUMENTS``, or from each fitting sample of ``overloads``.
     """
     function = attrgetter(name.removeprefix("torch."))(torch)
     if (op, name) in ARGUMENTS:
@@ -81,7 +81,7 @@ def _arguments(values: tuple[object, ...] | Arguments) -> Arguments:
     return values if isinstance(values, Arguments) else Arguments(values)
 
 
-# The shape of `interpolate`'s input, and the size of the output's spatial dimensions.
+# Each row has the shape of `interpolate`'s input, and the size of the output's spatial dimensions.
 _IMAGES = {"1d": ((1, 1, 4), 6), "2d": ((1, 1, 4, 4), 6), "3d": ((1, 1, 2, 2, 2), 3)}
 _RESIZED = {f"_upsample_nearest_exact{kind}": (*image, "nearest-exact") for kind, image in _IMAGES.items()}
 _RESIZED |= {
@@ -91,7 +91,7 @@ _RESIZED |= {
 _RESIZED |= {f"upsample_nearest{kind}": (*image, "nearest") for kind, image in _IMAGES.items()}
 _PADDED = {"1d": ((1, 2, 4), [1, 2]), "2d": ((1, 2, 3, 4), [1, 2, 1, 0]), "3d": ((1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1])}
 
-# The arguments of the `torch.nn` modules that require arguments. They match the samples of the modules' ops.
+# These `torch.nn` modules require arguments, which match the samples of the modules' ops.
 _BUILT: dict[tuple[int, ...], str] = {
     (1,): """
         LogSoftmax ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
@@ -110,7 +110,7 @@ _BUILT: dict[tuple[int, ...], str] = {
 _MODULES: dict[str, tuple[object, ...]] = {
     f"torch.nn.{name}": build for build, names in _BUILT.items() for name in names.split()
 }
-# The arguments of a module for one op. They take precedence over `_BUILT`.
+# For one op, a module has these arguments, which take precedence over `_BUILT`.
 _MODULES_OF: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
     **{(op, "torch.nn.Upsample"): (size, None, mode) for op, (_, size, mode) in _RESIZED.items()},
     ("kl_div", "torch.nn.KLDivLoss"): Arguments((), {"reduction": "batchmean"}),
@@ -126,7 +126,7 @@ def _of(shape: tuple[int, ...], *options: object, **named: object) -> Callable[[
     return lambda make: Arguments((make(*shape), *options), named)
 
 
-# The arguments of names that do not use a sample of their op.
+# These names do not use a sample of their op.
 ARGUMENTS: dict[tuple[str, str], Callable[[Make], tuple[object, ...] | Arguments]] = {
     **{
         (f"_upsample_{mode}2d_aa", "torch.nn.functional.interpolate"): _of((1, 1, 4, 4), 3, mode=mode, antialias=True)

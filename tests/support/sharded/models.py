@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tests.support.optimizers import parameters
 from tests.support.sharded.world import distributed, mesh, rank
 
-#: Placements, and the shape of the mesh, in which 0 is replaced by the number of ranks.
+#: Each row has placements, and the shape of the mesh, in which 0 means the number of ranks.
 PLACES: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("R0", 1, 0), ("01", 0, 1), ("1R", 0, 1))
 
 
@@ -59,7 +59,7 @@ def model(seed: int = 0) -> nn.Module:
 
 
 def loss(layers: nn.Module, number: int) -> Tensor:
-    """Return the loss of a batch. Each rank has another batch."""
+    """Return the loss of a batch, which differs between the ranks."""
     generator = torch.Generator().manual_seed(100 * number + rank())
     result: Tensor = layers(torch.randn(4, 8, generator=generator)).square().mean()
     return result

@@ -1,4 +1,4 @@
-"""Accelerate: an ``Accelerator`` around the loop."""
+"""The trainer of Accelerate: an ``Accelerator`` around the training loop."""
 
 from functools import partial
 from pathlib import Path
