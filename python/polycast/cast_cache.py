@@ -101,7 +101,7 @@ def keep(module: nn.Module) -> Handle:
         if obstacle is None:
             tensors.append(tensor)
         else:
-            texts.append(f"{name}: it {obstacle}")
+            texts.append(f"{name}, which {obstacle}")
     if texts and not tensors:
         raise ValueError(f"module: expected tensors whose casts can be kept, got {texts[0]}")
     if texts:

@@ -54,7 +54,8 @@ def diff(one: str, other: str, device: str | None = None) -> str:
     wanted = None if device is None else device_named(device)
     for side in sides:
         if wanted is not None and wanted not in side.devices:
-            raise ValueError(f"device: {side.name} does not record {wanted}; use one of {', '.join(side.devices)}")
+            what = f"device: expected a device that {side.name} records, got '{wanted}'"
+            raise ValueError(f"{what}; use one of {', '.join(side.devices)}")
     table = differences(left, right, wanted) or f"{left.name} and {right.name} have the same categories."
     apart = [name for name in DEVICES if (name in left.devices) != (name in right.devices)]
     if apart and wanted is None:

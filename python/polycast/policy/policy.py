@@ -275,7 +275,7 @@ class Policy(Mapping[str, Casts]):
                 op_names.asked_keys(key)
             except (TypeError, ValueError) as error:
                 raise KeyError(str(error)) from None
-            raise KeyError(f"key: expected a key of the rules, got {key!r:.60}; for others, call policy.category")
+            raise KeyError(f"key: expected a key of the rules, got {key!r:.60}; for other ops, call policy.category")
         return rules[key]
 
     def __iter__(self) -> Iterator[str]:
