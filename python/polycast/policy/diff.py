@@ -14,7 +14,7 @@ from polycast.policy.releases import ABSENT, Release, find, releases
 from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, split_overload, table_of
 
 BUILT_IN_NAME = "built-in"
-LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow their own rules."
+LEFT_ALONE = f"{UNLISTED}: autocast leaves the op alone; the ops that it runs follow their own rules."
 _NOTES = {
     UNLISTED: LEFT_ALONE,
     "input_dtype": "input_dtype: the op and all ops that it runs use the dtypes of their inputs.",

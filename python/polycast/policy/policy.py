@@ -257,7 +257,7 @@ class Policy(Mapping[str, Casts]):
             layer_norm  xla     unlisted  fp32
             layer_norm  mps     fp32      input_dtype
             <BLANKLINE>
-            unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
+            unlisted: autocast leaves the op alone; the ops that it runs follow their own rules.
             input_dtype: the op and all ops that it runs use the dtypes of their inputs.
         """
         from polycast.policy.diff import BUILT_IN_NAME, differences, side_of
