@@ -174,7 +174,7 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
     is_lower = any(one.dtype in LOWER for one in call.outputs)
     if is_lower and advice.is_finite_wide and not step.calls[advice.start].is_in_region:
         return "no region casts it: in float32 it is finite, so call .float() on its inputs"
-    tried = f"tried {ops} in fp32, which is not enough" if ops else "no rule applies to it"
+    tried = f"tried {ops} in fp32, which is not enough" if ops else "there was no rule to try"
     return f"{tried}: polycast.debug.bisect searches all rules"
 
 
