@@ -60,7 +60,7 @@ try:
     import yaml  # noqa: F401
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 except ModuleNotFoundError as error:
-    sys.exit(f"polycast is compiled against the installed torch, and {sys.prefix} has no '{error.name}'. {REMEDY}")
+    sys.exit(f"{error.name}: expected an installed package, got none in {sys.prefix}. {REMEDY}")
 
 from codegen.__main__ import main as generate  # noqa: E402
 from codegen.versions import SUPPORTED  # noqa: E402
@@ -81,9 +81,9 @@ class Build(BuildExtension):
     """The command that generates and compiles the sources, and records the versions and the digest of the sources."""
 
     def run(self) -> None:
-        for tool, remedy in ((COMPILER, "install g++, or set CXX"), ("ninja", "pip install ninja")):
+        for tool, remedy in ((COMPILER, "install g++, or set CXX"), ("ninja", "run: pip install ninja")):
             if shutil.which(tool) is None:
-                sys.exit(f"polycast is compiled by a C++17 compiler and ninja, and '{tool}' is not found: {remedy}.")
+                sys.exit(f"{tool}: expected a program in PATH that compiles polycast, got none; {remedy}.")
         if generate([], torch) != 0:
             sys.exit(1)
         if self.editable_mode:  # setuptools would use a new folder each time, and compile everything again

@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
     parser.add_argument("--standalone", metavar="FILE", type=Path, help="write the backend's C++ file to this path")
     options = parser.parse_args(arguments)
     if bool(options.backend) != bool(options.standalone):
-        parser.error("expected --backend DEVICE and --standalone FILE together, got one of them; add the other one")
+        parser.error("arguments --backend and --standalone: expected both or neither, got one; add the other one")
     name = options.policy.name if options.policy.parent == ROOT else str(options.policy)
     try:
         policy = read_policy(options.policy, name, Schemas.installed(torch))

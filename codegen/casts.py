@@ -74,21 +74,21 @@ class CastReader(Reader):
     def read_alternatives(self, node: Node, overloads: list[str]) -> list[Alternative]:
         nodes = node.value if isinstance(node, Sequence) else (node,)
         if not nodes:
-            self.report(node, "a cast: expected a category, got an empty list", "write a category such as fp32")
+            self.report(node, "cast: expected a category, got an empty list", "write a category such as fp32")
         casts = [cast for item in nodes if (cast := self.read_cast(item, overloads)) is not None]
         for index, cast in enumerate(casts):
             only = set(cast.overloads or overloads)
             earlier = [other.torch for other in casts[:index] if only <= set(other.overloads or overloads)]
             if not subtract(cast.torch, earlier):
-                self.report(cast.node, "earlier alternatives already cover all releases of this one", "remove it")
+                self.report(cast.node, "this alternative never applies, because earlier ones match first", "remove it")
         return casts
 
     def read_cast(self, node: Node, overloads: list[str]) -> Alternative | None:
         if isinstance(node, Sequence):
-            self.report(node, "a cast: expected a category or a mapping, got a list", "write a category such as fp32")
+            self.report(node, "cast: expected a category or a mapping, got a list", "write a category such as fp32")
             return None
         keys = ("as", "torch", "overloads", "note")
-        fields = {"as": node} if isinstance(node, Text) else self.fields(node, "a cast", keys, ("as",))
+        fields = {"as": node} if isinstance(node, Text) else self.fields(node, "cast", keys, ("as",))
         if fields is None:
             return None
         category = self.category(fields["as"])
@@ -109,9 +109,9 @@ class CastReader(Reader):
         torch = parse_range(specifier) if specifier is not None else None
         if specifier is not None and torch is None:
             what = f"torch: expected a range of PyTorch releases, got '{specifier}'"
-            self.report(node, what, "write it as '>=2.10', '<2.13' or both with ','")
+            self.report(node, what, "write '>=2.10', '<2.13' or '>=2.10,<2.13'")
         if torch is not None and (torch & SUPPORTED).empty:
-            what = f"polycast supports PyTorch {SUPPORTED}, but '{torch}' matches older releases only"
+            what = f"torch: expected a range with a supported release ({SUPPORTED}), got '{torch}'"
             self.report(node, what, "remove the entry")
             return None
         return torch

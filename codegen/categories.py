@@ -53,7 +53,7 @@ class Signature:
         if self.variant == VIEW:  # for example, squeeze returns a view, and so can reshape
             return "can return a view of its argument, and a cast would break that aliasing", "remove the rule"
         if self.variant != FUNCTIONAL:
-            return f"is the {self.variant} variant", "name an op or overload that returns a new tensor"
+            return f"writes to an argument ({self.variant} variant)", "name an op or overload that returns a new tensor"
         if not self.tensors:
             return "accepts no tensor", "remove the rule"
         if category is Category.FP32_SET_OPT_DTYPE and not self.takes_optional_dtype:

@@ -39,7 +39,7 @@ class DeviceReader(CastReader):
         if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
             what = f"device '{name}': dispatch_key {dispatch_key} belongs to device '{device}'"
             remedy = f"rename it to '{device}', or to '{device}_...' if the policy has '{device}'"
-            remedy += "; for a backend outside of PyTorch, add the key 'backend' with the source of its rules"
+            remedy += ", or for a backend outside of PyTorch, add the key 'backend'"
             self.report(key, what, remedy)
         texts = self.texts(fields["lower_precision"], "lower_precision")
         dtypes = [dtype.value for dtype in texts if self.name(dtype, "dtype", DTYPES)]
@@ -61,7 +61,7 @@ class DeviceReader(CastReader):
             self.report(node, what, "add 'like', or name the device in the ops instead")
         for key, names in self.entries(node, f"except of device '{device.value}'"):
             category = self.category(key)
-            for text in self.texts(names, f"{key.value} of device '{device.value}'"):
+            for text in self.texts(names, f"except.{key.value} of device '{device.value}'"):
                 if text.value in found:
                     what = f"except of device '{device.value}' names '{text.value}' twice"
                     self.report(text, what, "remove one of them")

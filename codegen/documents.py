@@ -80,4 +80,5 @@ def _check(reader: Reader, name: Text, op: Op, documented: Category, devices: li
             given = " and ".join(category.value for category in found) or "unlisted"
             what = f"'{name.value}' is documented as {documented.value} on {device}"
             what += f", but '{op.name}' is {given} there"
-            reader.report(name, what, "give the op that category, or remove the name from this list")
+            remedy = f"set the category of '{op.name}' to {documented.value}, or remove the name from this list"
+            reader.report(name, what, remedy)

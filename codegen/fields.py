@@ -63,7 +63,7 @@ class Reader:
         if isinstance(node, Mapping) and len(node.value) == 1:
             name, details = node.value[0]
             return name, details
-        given = f"one with {len(node.value)} keys" if isinstance(node, Mapping) and node.value else form(node)
+        given = f"a mapping with {len(node.value)} keys" if isinstance(node, Mapping) and node.value else form(node)
         self.report(node, f"{what}: expected a name or a mapping with one key, got {given}", remedy)
         return None
 

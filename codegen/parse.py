@@ -194,7 +194,7 @@ class _PolicyParser(DeviceReader):
                 longer = self.schemas.signature(rule.op, target) if target in self.schemas.overloads(rule.op) else None
                 if longer is None or not longer.ends_with_dtype or longer.arguments[:-1] != signature.arguments:
                     given = "no dtype_overload" if target is None else f"the dtype_overload '{target}'"
-                    obstacle = f"has {given}", "name the overload that takes the same arguments and then a dtype"
+                    obstacle = f"has {given}", "set dtype_overload to an overload with the same arguments plus a dtype"
             if obstacle is not None:
                 what, remedy = obstacle
                 self.report(place, f"'{rule.schema_name}' cannot be {rule.category.value}: it {what}", remedy)

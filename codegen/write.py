@@ -24,7 +24,7 @@ def changes(files: Mapping[Path, str], folder: Path | None = None) -> dict[Path,
     present = [path for path in folder.rglob("*") if path.is_file()] if folder is not None else []
     for path in [*sorted(present), *files]:
         if path.is_dir():
-            raise IsADirectoryError(EISDIR, "Is a directory", str(path))
+            raise IsADirectoryError(EISDIR, "expected a file, got a folder; remove it, or name another file", str(path))
         if folder is None and not path.parent.is_dir():
             raise FileNotFoundError(ENOENT, "its folder does not exist; create it first", str(path))
         if path.is_file() and MARK not in path.read_bytes().partition(b"\n")[0]:

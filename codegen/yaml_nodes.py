@@ -90,12 +90,12 @@ def load(path: Path, name: str) -> Node:
         place = Location(name, error.object[: error.start].count(b"\n") + 1)
         what, remedy = "expected UTF-8 text, got other bytes", "save the file as UTF-8"
     except OSError as error:
-        what, remedy = f"cannot be read: {error.strerror}", "name a readable file"
+        what, remedy = f"the file cannot be read: {error.strerror}", "name a readable file"
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = Location(name, mark.line + 1, mark.column + 1) if mark else place
         parts = (getattr(error, part, None) for part in ("context", "problem", "reason"))
-        what, remedy = f"not valid YAML: {', '.join(filter(None, parts))}", "correct this line"
+        what, remedy = f"expected valid YAML, got an error: {', '.join(filter(None, parts))}", "correct this line"
     else:
         if root is not None:
             if problems := list(_check(root)):
@@ -107,8 +107,8 @@ def load(path: Path, name: str) -> Node:
 
 def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
     """Yield a problem for each key that is a duplicate or not a string. Raise a PolicyError for too many levels."""
-    if depth > _DEPTH and not isinstance(node, Text):  # an alias, for example, can contain itself
-        raise PolicyError([Problem(location(node), f"expected at most {_DEPTH} levels, got more", "flatten it")])
+    if depth > _DEPTH and not isinstance(node, Text):  # for example, an alias that contains itself
+        raise PolicyError([Problem(location(node), f"expected at most {_DEPTH} nested levels, got more", "use fewer")])
     for item in node.value if isinstance(node, Sequence) else ():
         yield from _check(item, depth + 1)
     seen: set[str] = set()

@@ -222,7 +222,8 @@ void enter(const ScopePointer& scope, std::optional<Region> region) {
 }
 
 void leave_latest() {
-  TORCH_CHECK(!thread.frames.empty(), "leave_scope: expected a scope that this thread entered, got none");
+  TORCH_CHECK(
+      !thread.frames.empty(), "leave_scope: expected a scope that this thread entered, got none; enter a scope first");
   pop();
 }
 
@@ -302,7 +303,8 @@ std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
     return built_in_row(name)[device]->message;
   }
   const std::string shown = name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
-  return "'" + shown + "' is banned on " + devices()[device].name + " by " + found.spec->origin + "; remove the rule";
+  return "'" + shown + "' is banned on " + devices()[device].name + " by the rule '" + found.spec->origin +
+         "'; remove it";
 }
 
 }  // namespace polycast::autocast

@@ -97,7 +97,11 @@ const std::string& name_of(Category category) {
 Rule rule_named(const std::string& name) {
   const auto is_it = [&](const auto& named) { return named.first == name; };
   const auto found = std::find_if(named_rules().begin(), named_rules().end(), is_it);
-  TORCH_CHECK_VALUE(found != named_rules().end(), "category: expected a category of policy.yaml, got '", name, "'");
+  TORCH_CHECK_VALUE(
+      found != named_rules().end(),
+      "category: expected a category of policy.yaml, got '",
+      name,
+      "'; check the spelling");
   return found->second;
 }
 
@@ -114,7 +118,8 @@ Slot slot_of(const std::string& name) {
     return found->second;
   }
   const size_t slot = known.names.size();
-  TORCH_CHECK(slot <= std::numeric_limits<Slot>::max(), "policies name more than ", slot, " overloads");
+  TORCH_CHECK(
+      slot <= std::numeric_limits<Slot>::max(), "policies: expected at most ", slot, " overloads, got more; use fewer");
   known.names.push_back(name);
   return known.slots[name] = static_cast<Slot>(slot);
 }
@@ -130,7 +135,7 @@ DeviceIndex index_of(const std::string& device) {
       return static_cast<DeviceIndex>(index);
     }
   }
-  TORCH_CHECK(false, "device: expected a device of policy.yaml, got '", device, "'");
+  TORCH_CHECK(false, "device: expected a device of policy.yaml, got '", device, "'; check the spelling");
 }
 
 Rule built_in_rule(Slot slot, DeviceIndex device) {

@@ -36,7 +36,10 @@ autocast::Policy::Rows rows_of(const GivenRows& given) {
   autocast::Policy::Rows rows;
   for (const auto& [key, cells] : given) {
     TORCH_CHECK_VALUE(
-        cells.size() == autocast::devices().size(), "rows: expected a cell for each device, got ", cells.size());
+        cells.size() == autocast::devices().size(),
+        "rows: expected a cell for each device, got ",
+        cells.size(),
+        " cells; pass a cell or None for each device");
     for (const std::optional<py::tuple>& cell : cells) {
       std::optional<autocast::RuleSpec>& spec = rows[key].emplace_back();
       if (cell) {
@@ -130,8 +133,8 @@ bool is_exporting() {
 void enter_guard(const GuardPointer& guard, const void* owner) {
   TORCH_CHECK(
       !guard->policy || !is_exporting(),
-      "torch.export records the regions of a program but not their casts, so it would lose a policy of a region or a "
-      "module; export without the policy, and call polycast.use(policy) where the program runs");
+      "torch.export: expected no policy of a region or a module, got one, whose casts the exported program would lose; "
+      "export without the policy, and call polycast.use(policy) where the program runs");
   autocast::enter(guard, owner);
 }
 

@@ -113,7 +113,13 @@ bool Input::is_as_given() const {
 
 std::vector<at::Tensor> ProgramCall::run(
     const std::vector<at::Tensor>& with, const autocast::PolicyPointer& policy, bool is_wide) const {
-  TORCH_CHECK_VALUE(with.size() == inputs.size(), "inputs: expected ", inputs.size(), " tensors, got ", with.size());
+  TORCH_CHECK_VALUE(
+      with.size() == inputs.size(),
+      "inputs: expected ",
+      inputs.size(),
+      " tensors, got ",
+      with.size(),
+      "; pass one for each input");
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
   if (policy) {
     autocast::add_kernels(*policy);

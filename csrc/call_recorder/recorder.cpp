@@ -266,7 +266,7 @@ void stop_in_child() {
 void start(std::string recorder, std::function<std::string()> source, size_t limit) {
   has_been_stopped();
   static const int registered = pthread_atfork(nullptr, nullptr, &stop_in_child);
-  TORCH_CHECK(registered == 0, recorder, ": the memory for a handler of forks cannot be allocated");
+  TORCH_CHECK(registered == 0, recorder, ": expected memory for a fork handler, got none; free some memory");
   const std::lock_guard<std::mutex> lock(state().mutex);
   TORCH_CHECK(
       state().recorder.empty(),

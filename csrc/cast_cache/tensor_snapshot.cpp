@@ -96,10 +96,10 @@ bool is_plain(const at::Tensor& tensor) {
 
 const char* obstacle(const at::Tensor& tensor) {
   if (!is_plain(tensor)) {
-    return "is a tensor subclass, or its layout is not strided; pass a module with plain, strided tensors";
+    return "is a tensor subclass or not strided; pass a module with plain, strided tensors";
   }
   if (tensor.is_inference()) {
-    return "is an inference tensor, which has no version counter; create it outside of torch.inference_mode()";
+    return "is an inference tensor without a version counter; create it outside of torch.inference_mode()";
   }
   // Each view or result of an op is a new tensor, so a cast of it would never be found again.
   const torch::autograd::AutogradMeta* const meta = torch::autograd::impl::get_autograd_meta(tensor);

@@ -144,7 +144,7 @@ void check_scalars(const Call& call) {
             size,
             "pass one for each"));
     TORCH_CHECK_VALUE(
-        size > 0 || !op.needs_tensors, expected(op.lists[list].name, "tensors", "none", "pass at least one"));
+        size > 0 || !op.needs_tensors, expected(op.lists[list].name, "at least one tensor", "none", "pass one"));
   }
   std::optional<c10::Device> device;
   if (op.lists.empty()) {

@@ -26,7 +26,7 @@ def _mismatch(built_for: str, found: str) -> str:
     version = f"{VERSION.partition('+')[0]}+torch{'.'.join(_release(torch.__version__))}"
     source = origin["url"] if "dir_info" in origin else f"polycast=={version}"
     return (
-        f"polycast {VERSION} was built for {built_for}, and this is {found}; "
+        f"polycast {VERSION} was built for {built_for}, not for {found}; "
         f"run: pip install --force-reinstall --no-deps --no-cache-dir {source}"
     )
 

@@ -74,7 +74,7 @@ def keep(module: nn.Module) -> Handle:
         ValueError: If FSDP manages the module or a part of it, or if no cast of its floating-point tensors can be kept.
             Casts of these tensors cannot be kept: subclasses such as DTensor, non-strided, inference and dual tensors,
             views, results of ops, and outputs of CUDA graphs. The call ignores such tensors if the casts of others can
-            be kept, and issues a warning that lists up to eight of them.
+            be kept, and issues a warning per reason that lists up to eight of them.
         TypeError: If the argument is not a module.
 
     Example:
@@ -101,12 +101,13 @@ def keep(module: nn.Module) -> Handle:
         if obstacle is None:
             tensors.append(tensor)
         else:
-            texts.append(f"{name}: it {obstacle}")
+            texts.append((name, obstacle))
     if texts and not tensors:
-        raise ValueError(f"module: expected tensors whose casts can be kept, got {texts[0]}")
-    if texts:
-        more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-        warn(f"cast_cache.keep ignores {'; '.join(text.partition(';')[0] for text in texts[:_NAMED])}{more}")
+        raise ValueError(f"module: expected tensors whose casts can be kept, got {', which '.join(texts[0])}")
+    for obstacle in dict.fromkeys(obstacle for _, obstacle in texts):
+        names = [name for name, other in texts if other == obstacle]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        warn(f"cast_cache.keep ignores each tensor that {obstacle}: {', '.join(names[:_NAMED])}{more}")
     new = WeakIdKeyDictionary({tensor: None for tensor in tensors if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
     for tensor in tensors:
         _extension.keep_casts(tensor)

@@ -114,8 +114,8 @@ class XLA(DeviceType):
 
     def overrides(self) -> list[str]:
         return [
-            f"{name} is set: a torch_xla that follows it runs every floating-point operation in bfloat16 and ignores "
-            f"the autocast policy; unset {name}"
+            f"{name} is set: torch_xla may run every floating-point operation in bfloat16 and ignore the policy; "
+            f"unset {name}"
             for name in ("XLA_USE_BF16", "XLA_DOWNCAST_BF16")
             if os.environ.get(name, "0") not in ("", "0", "false")
         ]

@@ -147,8 +147,8 @@ def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: 
     doubts = facts.overrides()
     if device not in installation.installed():
         doubts += devices.own_kernels(device_type) or [
-            f"the policy's kernels for {device_type} are not installed, so its regions run PyTorch's kernels; "
-            f"call polycast.install('{device_type}')"
+            f"the policy's kernels for {device_type} are not installed, so regions on {device_type} run PyTorch's "
+            f"kernels; call polycast.install('{device_type}')"
         ]
     if not facts.is_here:
         doubts.append(

@@ -167,7 +167,8 @@ def _device_here(device: str | torch.device | None) -> str:
         torch.empty(0, device=device_type)
     except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch raises these for a missing device
         here = " or ".join(name for name in devices.device_types() if devices.facts_of(name).is_here)
-        raise ValueError(f"device: no {device_type} is available; use {here}. {first_line(error)}") from None
+        text = f"device: expected an available device, got '{device_type}'; use {here}"
+        raise ValueError(f"{text}. PyTorch raises: {first_line(error)}") from None
     return device_type
 
 
@@ -203,7 +204,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
             elif rule.name in WITHOUT_SAME_BITS or not all(same(theirs, hand()) for _ in range(4)):
                 reasons.append("its bits differ from call to call")
             else:
-                what = f"other values or dtypes ({_told(ours)}) than cast by hand ({_told(theirs)})"
+                what = f"values or dtypes ({_told(ours)}) differ from a call with inputs cast by hand ({_told(theirs)})"
                 problems.append(f"in {_names([lower])}, given {_names(given)}, {what}")
     if problems:
         return FAILED, f"{rule.category}: {'; '.join(problems[:2])}"

@@ -86,7 +86,7 @@ def test_a_rule_by_a_public_name_applies_to_each_call_of_the_name(device: str) -
     """A rule by a public name applies to each call. In a CUDA build, RNNs run cuDNN's op, which cannot have a rule."""
     with probe.kernels_of(device), probe.tensors_of(device):
         for name, call in composites(Make(device_type_of(device))):
-            banned = pytest.raises(RuntimeError, match=f"is banned on {device} by Policy: {name}")
+            banned = pytest.raises(RuntimeError, match=f"is banned on {device} by the rule 'Policy: {name}'")
             with probe.region(device, torch.bfloat16), over(Policy({name: "banned"})), banned:
                 call()
 

@@ -177,7 +177,7 @@ def test_a_region_without_kernels_warns_once_and_installs_nothing(device: str) -
     (warning,) = caught
     assert warning.filename == __file__
     assert str(warning.message) == (
-        f"the policy's kernels for {device} are not installed, so its regions run PyTorch's kernels; "
+        f"the policy's kernels for {device} are not installed, so regions on {device} run PyTorch's kernels; "
         f"call polycast.install('{device}')"
     )
 

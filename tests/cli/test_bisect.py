@@ -58,10 +58,11 @@ def test_it_prints_a_table_and_writes_a_policy_under_which_the_command_is_good(
         "",
         'The fix, under which the last run was good: polycast.use({"linear": "fp32"})',
         f"{runs} runs for 4 rules that differ.",
-        "Each answer behind this result was found 3 times, without a difference. If the program fails at "
-        "random, at most 1.6% of searches end with a wrong result, and the others end with an error.",
-        f"The rules are in my rules.yaml: POLYCAST_POLICY='my rules.yaml' {shlex.quote(sys.executable)} program.py",
-        "In Python this finds the modules: polycast.debug.bisect(check, good='my rules.yaml', bad='built-in', "
+        "Each answer that the result depends on was the same 3 times. If the program fails at random, at "
+        "most 1.6% of searches end with a wrong result, and the others end with an error.",
+        "The rules are in my rules.yaml. To apply them, run: POLYCAST_POLICY='my rules.yaml' "
+        f"{shlex.quote(sys.executable)} program.py",
+        "To find the modules as well, call polycast.debug.bisect(check, good='my rules.yaml', bad='built-in', "
         "repeat=1, model=model)",
     ]
     assert len(err.splitlines()) == runs and err.endswith(" s\n")

@@ -14,7 +14,7 @@ from polycast.policy.rules import BUILT_IN, Rules
 
 from tests.support.process import run_python
 
-UNLISTED = "unlisted: autocast leaves it alone; the ops that it runs follow their own rules."
+UNLISTED = "unlisted: autocast leaves the op alone; the ops that it runs follow their own rules."
 
 
 def table(lines: list[str]) -> dict[str, list[str]]:

@@ -62,4 +62,5 @@ def test_an_absent_device_is_reported_in_one_line(device: str, capsys: pytest.Ca
     assert main(["verify", "--device", device]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith(f"error: device: no {device} is available; use ") and printed.err.count("\n") == 1
+    assert printed.err.startswith(f"error: device: expected an available device, got '{device}'; use ")
+    assert printed.err.count("\n") == 1

@@ -62,7 +62,7 @@ def test_each_problem_of_a_policy_is_reported(name: str, tmp_path: Path, pytestc
 def test_an_unreadable_release_is_reported_without_the_exceptions_of_devices(tmp_path: Path) -> None:
     text = edited("like: cuda}", "like: cuda, except: {unlisted: [fold]}}")
     text = text.replace("{cuda: promote}", "{cuda: {as: promote, torch: '2.12'}}")
-    expected = "torch: expected a range of PyTorch releases, got '2.12'; write it as '>=2.10', '<2.13' or both with ','"
+    expected = "torch: expected a range of PyTorch releases, got '2.12'; write '>=2.10', '<2.13' or '>=2.10,<2.13'"
     assert problems(tmp_path, text) == f"policy.yaml:16:44: error: {expected}"
 
 

@@ -140,8 +140,8 @@ def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
         "",
         'The fix, under which the last run was good: polycast.assign(model, {"a.inner.deep": {"linear": "fp32"}})',
         f"{found.runs} runs for 10 rules that differ.",
-        "Each answer behind this result was found 3 times, without a difference. If the program fails at "
-        "random, at most 1.6% of searches end with a wrong result, and the others end with an error.",
+        "Each answer that the result depends on was the same 3 times. If the program fails at random, at "
+        "most 1.6% of searches end with a wrong result, and the others end with an error.",
     ]
     assert lines[0].startswith("run 2: good: good, ") and lines[-1].startswith(f"run {found.runs}: the fix")
     assert not polycast.assigned(MODEL) and not polycast.policy.current()

@@ -132,7 +132,7 @@ def test_only_tensors_that_no_op_reads_are_results() -> None:
 
 def test_a_comparison_without_a_region_states_it() -> None:
     model = nn.Linear(2, 2)
-    assert "does the program open its region itself?" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))
+    assert "needs a region, enter the region in run" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))
 
 
 def test_errors_concern_results_and_not_statistics(real_device: str) -> None:

@@ -235,10 +235,10 @@ PLANTED = {
 
 # These programs have no culprit. The last value is a part of the error.
 NOTHING = {
-    "nothing wrong": (lambda: True, MODEL, "got one under which it is good; check that it runs ops in"),
-    "nothing wrong, without a model": (lambda: True, None, "got one under which it is good; check that it runs ops in"),
-    "float32 fails too": (lambda: False, MODEL, "it fails in float32 as well, so mixed precision is not the cause"),
-    "float32 raises too": (lambda: 1 / 0, None, "it fails in float32 as well, so mixed precision is not the cause"),
+    "nothing wrong": (lambda: True, MODEL, "got a good run; check that it runs ops in"),
+    "nothing wrong, without a model": (lambda: True, None, "got a good run; check that it runs ops in"),
+    "float32 fails too": (lambda: False, MODEL, "mixed precision, because the program also fails in float32"),
+    "float32 raises too": (lambda: 1 / 0, None, "mixed precision, because the program also fails in float32"),
     "a region with rules, without a model": (in_a_region_with_rules, None, "remove its regions' rules for linear"),
 }
 
@@ -260,7 +260,7 @@ def test_injected_culprits_are_found_with_the_smallest_fix(name: str) -> None:
     assert found.runs <= MOST
     assert ("was not recorded: a compiled part, another thread" in str(found)) is planted.is_unseen
     together = len(planted.culprits) > len(fix)
-    assert ("fail only together: one of their rules is enough." in str(found)) is together
+    assert ("fail only together, so one of their rules is enough for a fix." in str(found)) is together
 
 
 @pytest.mark.parametrize("name", NOTHING)

@@ -62,7 +62,7 @@ def test_a_wrong_rule_is_found(real_device: str, monkeypatch: pytest.MonkeyPatch
     checks = verify(real_device, ["rules"]).checks
     assert [check.outcome for check in checks] == ["failed", "passed"]
     lower = str(polycast.autocast(real_device).fast_dtype).removeprefix("torch.")
-    told = f"in {lower}, given float32, other values or dtypes (float32) than cast by hand ({lower})"
+    told = f"{lower}, given float32, values or dtypes (float32) differ from a call with inputs cast by hand ({lower})"
     assert told in checks[0].found
 
 

@@ -91,7 +91,7 @@ def test_a_non_finite_write_has_advice_for_writes() -> None:
         average.mul_(2)
     (step,), (write,) = stepped.findings, wrote.findings
     assert (step.op, write.op) == ("addcdiv_", "mul_")
-    assert "the optimizer computes it: look at its eps" in step.remedy
+    assert "the optimizer computes it: check eps" in step.remedy
     assert "it overwrote a tensor in float16" in write.remedy
 
 

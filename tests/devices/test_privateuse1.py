@@ -50,7 +50,8 @@ print(has_fallback())
 """
 PRINTED = f"""\
 False False
-the policy's kernels for {NAME} are not installed, so its regions run PyTorch's kernels; call polycast.install('{NAME}')
+the policy's kernels for {NAME} are not installed, so regions on {NAME} run PyTorch's kernels; \
+call polycast.install('{NAME}')
 True True
 torch.float16 torch.float32 torch.float32
 torch.bfloat16 torch.float32 torch.float32

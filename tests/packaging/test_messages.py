@@ -15,19 +15,17 @@ REMEDY = (
     "Run: pip install torch jinja2 pyyaml ninja 'setuptools>=77' && pip install --no-build-isolation . "
     "(with uv: uv pip install)"
 )
-TOOLS = "polycast is compiled by a C++17 compiler and ninja, and"
+NO_TOOL = "expected a program in PATH that compiles polycast, got none"
 # Each case is code that runs before `setup.py`, and the message that `setup.py` prints.
 BUILDS = {
     "sys.version_info, sys.version = (3, 9), '3.9.18'": "Python: expected 3.10 or newer, got 3.9.18; use a newer one.",
     "sys.platform = 'darwin'": "platform: expected linux, got darwin; build polycast on Linux.",
     "import setuptools; setuptools.__version__ = '65.5.0'": f"setuptools: expected 77 or newer, got 65.5.0. {REMEDY}",
-    "sys.modules['torch'] = None": (
-        f"polycast is compiled against the installed torch, and {sys.prefix} has no 'torch'. {REMEDY}"
-    ),
+    "sys.modules['torch'] = None": f"torch: expected an installed package, got none in {sys.prefix}. {REMEDY}",
     "import torch; torch.__version__ = '2.8.0'": f"torch: expected >=2.9, got 2.8.0 in {sys.prefix}; upgrade torch.",
-    "import os; os.environ['CXX'] = 'no_such -O1'": f"{TOOLS} 'no_such' is not found: install g++, or set CXX.",
+    "import os; os.environ['CXX'] = 'no_such -O1'": f"no_such: {NO_TOOL}; install g++, or set CXX.",
     "import shutil; shutil.which = lambda name: None if name == 'ninja' else name": (
-        f"{TOOLS} 'ninja' is not found: pip install ninja."
+        f"ninja: {NO_TOOL}; run: pip install ninja."
     ),
 }
 
@@ -57,10 +55,10 @@ PYTHON = sys.implementation.cache_tag
 # Each case has the contents of `_built_for.py`, and the error of the import.
 IMPORTS = {
     f"VERSION='0.2.0+torch1.0', TORCH='1.0.0', PYTHON='{PYTHON}', SOURCES=''": (
-        f"polycast 0.2.0+torch1.0 was built for torch 1.0.0, and this is torch {torch.__version__}{AGAIN}"
+        f"polycast 0.2.0+torch1.0 was built for torch 1.0.0, not for torch {torch.__version__}{AGAIN}"
     ),
     f"VERSION='0.2.0', TORCH='{torch.__version__}', PYTHON='cpython-39', SOURCES=''": (
-        f"polycast 0.2.0 was built for cpython-39, and this is {PYTHON}{AGAIN}"
+        f"polycast 0.2.0 was built for cpython-39, not for {PYTHON}{AGAIN}"
     ),
 }
 

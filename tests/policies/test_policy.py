@@ -229,7 +229,7 @@ op    device    this      other
 dist  xla       unlisted  fp32
 mv    cpu, tpu  fp32      float16
 
-unlisted: autocast leaves it alone; the ops that it runs follow their own rules."""
+unlisted: autocast leaves the op alone; the ops that it runs follow their own rules."""
 
 
 def test_a_policy_and_a_difference_print_as_tables() -> None:

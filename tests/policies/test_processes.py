@@ -69,7 +69,7 @@ def test_a_file_can_name_an_operator_after_its_library_is_imported(tmp_path: Pat
         f"POLYCAST_POLICY names {path}, which cannot be used:",
         f"{path}: ops.nobody::asked: no library has registered an operator 'nobody::asked'; "
         "first import the library that registers it",
-        "(before polycast, or unset POLYCAST_POLICY and call polycast.use after both)",
+        "Import it before polycast, or unset POLYCAST_POLICY and call polycast.use after both.",
         "{'nobody::asked': 'fp32'}",
     ]
 

@@ -128,7 +128,7 @@ def test_the_dtype_argument_of_a_custom_operator_is_set_and_a_banned_call_raises
         assert called("mean", tensor(device, HALF)) == [HALF, F32]
         assert called("mean", tensor(device, HALF), dtype=F64) == [HALF, F64]
         assert called("mean", tensor(device, INT)) == [INT]
-        with pytest.raises(RuntimeError, match=f"'customs::gather' is banned on {device} by Policy: customs::gather"):
+        with pytest.raises(RuntimeError, match=f"is banned on {device} by the rule 'Policy: customs::gather'"):
             called("gather", tensor(device, F32), [])
 
 

@@ -65,9 +65,10 @@ def run(options: Namespace) -> int:
     print(found)  # the output precedes the save, which can fail
     found.policy.save(options.output)
     output = str(options.output)
-    print(f"The rules are in {output}: {ENVIRONMENT_POLICY}={shlex.quote(output)} {shlex.join(options.command)}")
+    words = f"{ENVIRONMENT_POLICY}={shlex.quote(output)} {shlex.join(options.command)}"
+    print(f"The rules are in {output}. To apply them, run: {words}")
     arguments = f"good={output!r}, bad={options.bad!r}, repeat={options.repeat}, model=model"
-    print(f"In Python this finds the modules: polycast.debug.bisect(check, {arguments})")
+    print(f"To find the modules as well, call polycast.debug.bisect(check, {arguments})")
     return 0 if found.proved else 1
 
 

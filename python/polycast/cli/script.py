@@ -20,8 +20,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--lines", action="store_true", help="print each call of an op with a rule, and the program's line"
     )
     parser.add_argument("--limit", type=int, default=1_000_000, help="record up to LIMIT calls (default: %(default)s)")
-    parser.add_argument("-m", dest="module", action="store_true", help="run script as a module, as python -m does")
-    parser.add_argument("script", help="run this script with the arguments after it; the table goes to stderr")
+    parser.add_argument("-m", dest="module", action="store_true", help="run the module with this name, like python -m")
+    parser.add_argument("script", help="run this script with the arguments after it, and print the table to stderr")
     parser.add_argument("arguments", nargs=REMAINDER, help=SUPPRESS).required = False
 
 

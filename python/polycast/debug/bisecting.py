@@ -31,8 +31,8 @@ _GOOD, _SKIP, _MOST = 0, 125, 127  # `git bisect run` reads these exit statuses 
 # under bad rules pass by accident.
 _TIMES = 3
 _CHANCE = (
-    f"Each answer behind this result was found {_TIMES} times, without a difference. If the program fails at "
-    f"random, at most {0.25**_TIMES:.1%} of searches end with a wrong result, and the others end with an error."
+    f"Each answer that the result depends on was the same {_TIMES} times. If the program fails at random, at "
+    f"most {0.25**_TIMES:.1%} of searches end with a wrong result, and the others end with an error."
 )
 
 
@@ -189,7 +189,7 @@ class Search:
             self._among = among
             what = f"{chosen[0]} alone" if len(chosen) == 1 else f"{len(chosen)} of {len(switches)} rules"
             times = _TIMES if is_claim else 1
-            return self._try(policies.candidate({*switches} - {*chosen}), f"{what} as in bad", times)[0] is True
+            return self._try(policies.candidate({*switches} - {*chosen}), f'{what} as in "bad"', times)[0] is True
 
         groups = []
         for group in minimal_sets(switches, is_bad, policies.seen):
@@ -219,7 +219,7 @@ class Search:
             before = fix
             for switch in before:
                 fewer = [other for other in fix if other != switch]
-                if self._try(made(fewer), f"all except {len(fewer)} of the culprits as in bad")[0] is False:
+                if self._try(made(fewer), f'all except {len(fewer)} of the culprits as in "bad"')[0] is False:
                     fix = fewer
         is_bad_still, _ = self._try(made(fix), "the fix", _TIMES)
         return fix, made(fix), is_bad_still is False
@@ -252,8 +252,8 @@ class Search:
             remedy = f"remove its regions' rules for {ops}, which override this policy, or pass model=model"
         elif end == "good" and self._good == Policy("fp32"):
             condition = "if it imports polycast, " if self._calls is None else ""
-            remedy = f"{condition}it fails in float32 as well, so mixed precision is not the cause"
-        got = f"one under which it is {'bad' if is_bad else 'good'}; {remedy}. The last run: {run.message}"
+            remedy = f"{condition}look for causes other than mixed precision, because the program also fails in float32"
+        got = f"a {'bad' if is_bad else 'good'} run; {remedy}. The last run: {run.message}"
         raise ValueError(f"{end}: expected a policy under which the program is {end}, got {got}")
 
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
@@ -282,7 +282,7 @@ class Search:
             if run.status > _MOST:
                 remedy = "to count such a status as bad, replace COMMAND with sh -c 'COMMAND || exit 1'"
                 got = f"{run.status} in run {self._runs} ({what}); {remedy}. The run: {run.message}"
-                raise ValueError(f"COMMAND: expected a status up to {_MOST}, not an end by a signal, got {got}")
+                raise ValueError(f"COMMAND: expected an exit status up to {_MOST}, got {got}")
             is_bad = None if run.status == _SKIP else run.status != _GOOD
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"
             left = f"; {self._among} rule{'s' * (self._among > 1)} left" if self._among else ""

@@ -66,7 +66,7 @@ class Bisection:
             [
                 *lines_of(rows),
                 "",
-                *(f"{names} fail only together: one of their rules is enough." for names in together),
+                *(f"{names} fail only together, so one of their rules is enough for a fix." for names in together),
                 f"The fix, under which the last run was {'good' if self.proved else 'not good'}: {self.fix}",
                 f"{self.runs} runs for {self.switches} rules that differ.",
                 *self.notes,

@@ -76,9 +76,9 @@ class Comparison(tuple[Error, ...]):
         """Return the error of the results, the advice, and the ten lines of the table with the largest shares."""
         lines = [self._advice()]
         if not any(dtype in LOWER for row in self for dtype in row.dtypes):
-            lines += ["no call returned float16 or bfloat16: does the program open its region itself?"]
+            lines += ["no call returned float16 or bfloat16; if the program needs a region, enter the region in run"]
         if self.missing:
-            lines += [f"{self.missing} of {len(self)} calls have no counterpart"]
+            lines += [f"{self.missing} of {len(self)} calls have no counterpart in the other run"]
         if self.redrawn:
             count = f", and {len(self.redrawn) - 1} more" if len(self.redrawn) > 1 else ""
             drawn = "the reference may have drawn other random numbers, which adds to the errors below"
@@ -92,7 +92,7 @@ class Comparison(tuple[Error, ...]):
             scale = "; a GradScaler may work as well" if self._is_underflow() else ""
             return f"{error}, and {self.error_under_policy:.2g} with polycast.Policy({{{rules}}}){scale}"
         if self.error <= _ordinary(self):
-            return f"{error}, which is the rounding of the dtype: no rule is needed"
+            return f"{error}, which is the rounding error of the dtype, so no rule is needed"
         return f"{error}; no rules of the ops below halve it: polycast.debug.bisect searches among all rules"
 
     def _is_underflow(self) -> bool:

@@ -138,13 +138,13 @@ def _remedy(
     is_given = is_nan_given or not all(math.isfinite(one.value) for one in inputs)
     is_received = is_given or not all(one.is_as_given for one in call.inputs)
     if is_received and (sender := step.sender(failing)) is not None:
-        return f"another process sent it by {step.calls[sender].name}: look at the findings of its watch"
+        return f"another process sent it by {step.calls[sender].name}: check the findings of the watch in that process"
     if is_nan_given:
         return "its inputs had NaNs that no watched op made: check the data, the weights and the earlier gradients"
     if is_given:
-        return "its inputs had intended infinities, for example in a row whose elements are all masked"
+        return "its inputs had intended infinities: check for a row whose elements are all masked"
     if phase == STEP:
-        return "the optimizer computes it: look at its eps and its learning rate, and keep its weights in float32"
+        return "the optimizer computes it: check eps and the learning rate, and keep the weights in float32"
     wide = values.again([failing], is_wide=True)
     is_lost_here = wide is not None and all(map(is_finite, outputs(step, wide, [failing])))
     scale = "a GradScaler with a smaller init_scale avoids it; " if phase == BACKWARD and is_lost_here else ""
@@ -167,14 +167,15 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
     written = {output.key for output in call.outputs if output.is_written}
     for key, makers in step.inputs(failing):
         if key in written and not makers:
-            return f"it overwrote a tensor in {dtype}: look at the values before, or keep the tensor in float32"
+            return f"it overwrote a tensor in {dtype}: check the values before the call, or keep the tensor in float32"
     if advice.is_finite_wide is False:
-        return "tried with the calls before it in float32, and non-finite: polycast.debug.bisect tries all calls"
+        return "it is non-finite even with the calls before it in float32: polycast.debug.bisect tries all calls"
     ops = ", ".join(dict.fromkeys(op for _, op in advice.tried))
     is_lower = any(one.dtype in LOWER for one in call.outputs)
     if is_lower and advice.is_finite_wide and not step.calls[advice.start].is_in_region:
         return "no region casts it: in float32 it is finite, so call .float() on its inputs"
-    return f"tried {ops or 'no rule'} in fp32, which is not enough: polycast.debug.bisect searches all rules"
+    tried = f"tried {ops} in fp32, which is not enough" if ops else "there was no rule to try"
+    return f"{tried}: polycast.debug.bisect searches all rules"
 
 
 def code(step: StepCalls, rules: Sequence[Rule], model: nn.Module) -> str:

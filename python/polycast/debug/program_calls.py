@@ -238,7 +238,7 @@ class StepCalls:
         values: Values = {}
         calls = [self.calls[index] for index in sorted(indices)]
         if any(call.name.startswith(_COMMUNICATES) for call in calls):
-            raise RuntimeError("other processes would have to make the call again as well")
+            raise RuntimeError("a call that communicates with other processes cannot run again in one process")
         copies = any(output.is_written for call in calls for output in call.outputs)
         for call in calls:
             copies = copies or call.updates_statistics

@@ -112,7 +112,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         if backward := sum(call.site.phase == BACKWARD for call in self.calls):
             lines.append(f"{backward} calls ran in backward; except for checkpoints, call backward() after the region")
         if not self._observer.is_complete:
-            lines.append("later calls were not recorded, because the limit of the trace was reached")
+            lines.append("later calls were not recorded, because the trace reached its limit; pass a larger limit")
         return "\n".join(lines)
 
     def table(self, calls: Iterable[Call] | None = None) -> str:

@@ -14,7 +14,7 @@ from polycast.policy.releases import ABSENT, Release, find, releases
 from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, split_overload, table_of
 
 BUILT_IN_NAME = "built-in"
-LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow their own rules."
+LEFT_ALONE = f"{UNLISTED}: autocast leaves the op alone; the ops that it runs follow their own rules."
 _NOTES = {
     UNLISTED: LEFT_ALONE,
     "input_dtype": "input_dtype: the op and all ops that it runs use the dtypes of their inputs.",
@@ -54,7 +54,8 @@ def diff(one: str, other: str, device: str | None = None) -> str:
     wanted = None if device is None else device_named(device)
     for side in sides:
         if wanted is not None and wanted not in side.devices:
-            raise ValueError(f"device: {side.name} does not record {wanted}; use one of {', '.join(side.devices)}")
+            what = f"device: expected a device that {side.name} records, got '{wanted}'"
+            raise ValueError(f"{what}; use one of {', '.join(side.devices)}")
     table = differences(left, right, wanted) or f"{left.name} and {right.name} have the same categories."
     apart = [name for name in DEVICES if (name in left.devices) != (name in right.devices)]
     if apart and wanted is None:

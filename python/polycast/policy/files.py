@@ -40,7 +40,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         what, remedy = "expected UTF-8 text, got other bytes", "save the file as UTF-8"
     except (OSError, ValueError) as error:
         cause = (getattr(error, "strerror", None) or str(error)).lower()
-        what, remedy = f"cannot be read: {cause}", "name a readable file"
+        what, remedy = f"the file cannot be read: {cause}", "name a readable file"
     except RecursionError:
         what, remedy = "the file is nested too deeply", "write rules as in {softmax: {cuda: fp32}}"
     except yaml.YAMLError as error:
@@ -48,5 +48,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         place = "" if mark is None else f"line {mark.line + 1}"
         parts = (getattr(error, part, None) for part in ("context", "problem"))
         what, _, remedy = (", ".join(filter(None, parts)) or str(error)).replace("\n", " ").partition("; ")
-        remedy = remedy or "correct this line"
+        if not remedy:  # this is a problem of PyYAML
+            what, remedy = f"expected valid YAML, got an error: {what}", "correct this line"
     raise PolicyError([Problem(file, place, what, remedy)])

@@ -176,7 +176,7 @@ class _Reader:
                 reported.add(one.source)
                 what = f"this key sets '{shown(key)}' to {other.category} on {device}, but the key "
                 what += f"'{one.source.removeprefix(f'{self._source}: ')}' sets it to {one.category}"
-                also = "" if "." in key else ", or name one overload, whose rule overrides the rule of its op"
+                also = "" if "." in key else ", or name an overload in one of them"
                 self.report(path, what, f"remove one of the two rules{also}")
         return overlaid(row, earlier)
 

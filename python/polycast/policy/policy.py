@@ -257,7 +257,7 @@ class Policy(Mapping[str, Casts]):
             layer_norm  xla     unlisted  fp32
             layer_norm  mps     fp32      input_dtype
             <BLANKLINE>
-            unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
+            unlisted: autocast leaves the op alone; the ops that it runs follow their own rules.
             input_dtype: the op and all ops that it runs use the dtypes of their inputs.
         """
         from polycast.policy.diff import BUILT_IN_NAME, differences, side_of
@@ -275,7 +275,7 @@ class Policy(Mapping[str, Casts]):
                 op_names.asked_keys(key)
             except (TypeError, ValueError) as error:
                 raise KeyError(str(error)) from None
-            raise KeyError(f"key: expected a key of the rules, got {key!r:.60}; for others, call policy.category")
+            raise KeyError(f"key: expected a key of the rules, got {key!r:.60}; for other ops, call policy.category")
         return rules[key]
 
     def __iter__(self) -> Iterator[str]:

@@ -12,7 +12,8 @@ def check_number(name: str, value: Any, above: float = -math.inf) -> float:
     if not isinstance(value, (Real, Tensor)):
         raise TypeError(f"{name}: expected a number, got {value!r:.60}; pass a float")
     if not above < float(value) < math.inf:
-        raise ValueError(f"{name}: expected a finite number above {above:g}, got {value}; pass such a number")
+        wanted = "a finite number" if above == -math.inf else f"a finite number above {above:g}"
+        raise ValueError(f"{name}: expected {wanted}, got {value}; pass one, such as 1.0")
     return float(value)
 
 

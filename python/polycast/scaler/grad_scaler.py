@@ -92,7 +92,7 @@ class GradScaler(TorchGradScaler):
         process_group: Any = None,
     ) -> None:
         if not min_scale <= max_scale:
-            raise ValueError(f"min_scale: expected at most max_scale, got {min_scale=} and {max_scale=}; change one")
+            raise ValueError(f"min_scale: expected at most max_scale, got {min_scale=} and {max_scale=}; change either")
         # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of `tiny` is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
@@ -221,7 +221,8 @@ class GradScaler(TorchGradScaler):
             scale.clamp_(*self._bounds)
             return
         if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
-            _warnings.warn("growth_factor or growth_interval is below 1, so the scale cannot rise again; set 1 or more")
+            text = f"expected 1 or more for both, got {self._growth_factor} and {self._growth_interval}; set 1 or more"
+            _warnings.warn(f"growth_factor, growth_interval: {text}, because otherwise the scale cannot rise again")
         current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
         meshes = [each.meshes for key, each in self._states.items() if each.of_torch is current.get(key)]
         found_inf = found_in(current.values(), meshes, scale.device)

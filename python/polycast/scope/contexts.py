@@ -74,7 +74,7 @@ class Region(StockAutocast):
         """The attribute that dynamo reads at a region. It breaks the graph at a policy, which dynamo cannot trace."""
         if self.policy is not None and dynamo_translator() is not None:
             what = "policy: expected a region that compiled code creates, got a region from outside of compiled code"
-            raise unsupported(f"{what}; create the region inside, or decorate a function with it")
+            raise unsupported(f"{what}; create the region in compiled code, or decorate a function with it")
         enabled: bool = self.__dict__["_cache_enabled"]
         return enabled
 

@@ -36,4 +36,4 @@ class Handle:
 def warn_of_no_kernels() -> None:
     """Warn the caller if no kernels are installed, because no rule applies then."""
     if not installed_kernels():
-        _warnings.warn("polycast is not installed on any device, so no rule applies until polycast.install() is called")
+        _warnings.warn("polycast is not installed on any device, so no rule applies; call polycast.install()")

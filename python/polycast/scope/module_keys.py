@@ -43,14 +43,14 @@ def select(key: object, modules: Modules) -> tuple[list[str], bool]:
         missing = f"the model has no {key.__name__}; use one of its classes: {', '.join(kinds)}"
     elif not isinstance(key, str):
         raise ValueError(
-            f"expected a key for modules, got one of type {type(key).__name__}; use the name of a module, a glob such "
-            f"as 'layers.*', '{PATTERN}' and a regular expression, a module class or a module"
+            f"expected a key for modules, got a value of type {type(key).__name__}; use the name of a module, a glob "
+            f"such as 'layers.*', '{PATTERN}' and a regular expression, a module class or a module"
         )
     elif key in modules:
         found, missing = [key], ""
     elif key.startswith(PATTERN) or _GLOB.search(key):
         many, found = True, [name for name in modules if _matches(key, name)]
-        missing = "matches no module of the model; match a whole name of model.named_modules()"
+        missing = f"no module of the model matches '{key}'; match a whole name of model.named_modules()"
     else:
         found, missing = [], f"the model has no module '{key}'; {_remedy(key, modules)}"
     if not found:

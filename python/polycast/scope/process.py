@@ -90,7 +90,7 @@ def use_on_import() -> None:
             text = f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}"
             problems = error.problems if isinstance(error, PolicyError) else ()
             if any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems):
-                text += f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)"
+                text += f"\nImport it before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both."
             if _is_command_line():
                 print(f"error: {text}", file=sys.stderr)
                 raise SystemExit(2) from None

@@ -97,7 +97,7 @@ def _gather_one_by_one(
         if keys_of(local).has(DispatchKey.Python) and not hasattr(local, "fake_device"):
             raise TypeError(
                 f"{name_of(param_groups, param)}.grad: expected a plain tensor or a DTensor, got a "
-                f"{type(local).__name__}, whose values only its class knows; convert it to a plain tensor"
+                f"{type(local).__name__}; convert it to a plain tensor"
             )
         memory = _memory_of(local._values() if local.is_sparse else local)
         empty = TensorLists(memory.device, [], [[]], (), mesh, split_dims)
