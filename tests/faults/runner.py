@@ -92,7 +92,8 @@ def outcome_of(status: int, log: str) -> tuple[str, str]:
         return "survived", ""
     if status == pytest.ExitCode.TESTS_FAILED and found:
         return "caught", found[1]
-    if status == pytest.ExitCode.INTERRUPTED and found:
+    # pytest ends with a usage error if the file of a selected test cannot be imported.
+    if status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR) and found:
         return "crash", f"import of {found[1]}"
     if "ImportError while loading conftest" in log:
         return "crash", "import of conftest.py"
