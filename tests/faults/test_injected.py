@@ -38,6 +38,7 @@ def test_areas_exist_in_the_tree() -> None:
         (1, "FAILED tests/a.py::test_b[1] - AssertionError: x", ("caught", "tests/a.py::test_b[1]")),
         (1, "ERROR tests/a.py::test_b", ("caught", "tests/a.py::test_b")),
         (2, "ERROR tests/a.py - NameError: x", ("crash", "import of tests/a.py")),
+        (4, "ERROR tests/a.py - NameError: x\nERROR: found no collectors", ("crash", "import of tests/a.py")),
         (4, "ImportError while loading conftest '/x/tests/conftest.py'.", ("crash", "import of conftest.py")),
         (-11, "...", ("crash", "signal 11")),
         (3, "INTERNALERROR> ...", ("not run", "pytest ended with 3")),
