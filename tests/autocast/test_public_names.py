@@ -21,6 +21,7 @@ NAMES = [(op.name, name) for op in POLICY.ops if op.name in HERE - WITHOUT_SAMPL
 # A probe receives no calls with named tensors, and no calls of banned ops, which raise earlier.
 LISTED = [case for case in ALL_CASES if not case.is_named and case.category != "banned"]
 REACHED = [device for device in DEVICES if probe.is_here(device) or probe.is_reachable(device)]
+pytestmark = pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # cells of RNNs on a GPU
 
 
 def test_every_public_name_reaches_its_op() -> None:
@@ -60,7 +61,6 @@ def first_reached(call: Callable[[], object]) -> str:
 
 
 @pytest.mark.skipif(not probe.HAS_XLA, reason="composites run other ops in other releases; the reference has torch_xla")
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # A recurrent GPU cell causes this.
 def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):

@@ -1,6 +1,7 @@
 """Regions in threads, in recursion, and in compiled or scripted code."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from threading import Barrier, Event
@@ -23,6 +24,23 @@ def test_a_decorated_function_can_call_itself() -> None:
 
     assert descend(3).dtype is BF16
     assert square(X).dtype is F32
+
+
+def test_decorated_generators_and_coroutines_behave_as_with_pytorchs_region() -> None:
+    def dtypes(region: torch.autocast) -> list[torch.dtype]:
+        @region
+        def generator() -> Iterator[torch.dtype]:
+            yield (X @ X).dtype
+            yield (X @ X).dtype
+
+        @region
+        async def coroutine() -> torch.dtype:
+            return (X @ X).dtype
+
+        return [*generator(), asyncio.run(coroutine())]
+
+    for policy in (None, {"relu": "fp32"}):
+        assert dtypes(polycast.autocast("cpu", policy=policy)) == dtypes(torch.autocast("cpu"))
 
 
 @pytest.mark.parametrize("decorated", [True, False])

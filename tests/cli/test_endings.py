@@ -51,6 +51,7 @@ if __name__ == "__main__":
     print(sys.argv[1:], sys.path[0] == sys.argv[0].rpartition("/")[0])
     sys.exit(3)
 """
+TABLE = SCRIPT.replace("layer(x)", "layer(x.view(1, 2)), layer(x)")
 RAISES = "def fail():\n    raise ValueError('mine')\ntry:\n    fail()\nexcept ValueError:\n    1 / 0\n"
 INTERRUPTED = SCRIPT.replace("sys.exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGINT)")
 IMPORTED = """
@@ -65,13 +66,14 @@ except KeyboardInterrupt:
 CASES = {
     "with arguments": (SCRIPT, "", "--lr 3", 3, "['--lr', '3'] True\n", "linear  lower_precision_fp  1      3"),
     "a table": (
-        SCRIPT,
+        TABLE,
         "--table",
         "",
         3,
         "[] True\n",
-        "module  op      calls  rule                given      computed  returned  cast  from\nLinear  linear  1",
+        "module  op      calls  rule                given      computed  returned  cast  from\nLinear  linear  2",
     ),
+    "all calls": (TABLE, "--table --all", "", 3, "[] True\n", "from\n        view    0  unlisted"),
     "lines": (SCRIPT, "--lines", "", 3, "[] True\n", "SCRIPT:7\n"),
     "an interrupt": (INTERRUPTED, "", "", 130, "[] True\n", "\nop "),
     "no Python": ("def", "", "", 1, "", "SyntaxError: "),

@@ -8,6 +8,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
+from polycast.debug.tensor_stats import relative_errors
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -133,6 +134,13 @@ def test_only_tensors_that_no_op_reads_are_results() -> None:
 def test_a_comparison_without_a_region_states_it() -> None:
     model = nn.Linear(2, 2)
     assert "needs a region, enter the region in run" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))
+
+
+def test_masks_of_two_dtypes_are_equal() -> None:
+    scores = torch.tensor([1.0, -torch.inf])
+    half, single = (scores.clamp(min=torch.finfo(dtype).min) for dtype in (torch.bfloat16, F32))
+    errors = relative_errors([half], [single])
+    assert not torch.equal(half, single) and errors is not None and errors.tolist() == [[0.0], [1.0]]
 
 
 def test_errors_concern_results_and_not_statistics(real_device: str) -> None:

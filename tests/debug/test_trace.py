@@ -39,6 +39,7 @@ CALLS: list[tuple[Callable[[], object], tuple[object, ...]]] = [
     (lambda: mse_loss(HALF, HALF), ("mse_loss", "fp32", (BF16, BF16), (F32, F32), 2)),
     (lambda: torch.cat([ONES, HALF]), ("cat", "promote", (F32, BF16), (F32, F32), 1)),
     (lambda: ONES + HALF, ("add.Tensor", "unlisted", (F32, BF16), (F32, BF16), 0)),
+    (lambda: ONES * 2.0, ("mul.Tensor", "unlisted", (F32,), (F32,), 0)),  # A number is not a given tensor.
     (lambda: linear(WIDE, WIDE), ("linear", "lower_precision_fp", (F64, F64), (F64, F64), 0)),
 ]
 
