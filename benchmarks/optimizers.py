@@ -14,7 +14,7 @@ With `--whole`, polycast runs `clip_grad_norm`, `step` and `update` of its `Grad
 `torch.amp.GradScaler`, `torch.nn.utils.clip_grad_norm_` with `foreach=True`, and `step` and `update` of the scaler.
 PyTorch changes the gradients, so each implementation has its own gradients. The scale is 1 and never grows, so no
 gradient leaves the range of its dtype. `max_norm` is 0.999 times the norm of the first gradients. All implementations
-clip in the first iteration, and PyTorch later multiplies by about 1. The time does not depend on the values.
+clip in the first iteration. Later, PyTorch multiplies clipped gradients by about 1. The time does not depend on values.
 """
 
 from argparse import Namespace

@@ -53,7 +53,7 @@ def open_device(name: str) -> torch.device:
 
 
 def end_step(device: torch.device) -> None:
-    """Make XLA compile or reuse the program that it traced since the last step, and run it."""
+    """Run the ops that XLA traced since the last step, as one compiled program. On other devices, do nothing."""
     if device.type == "xla":
         import torch_xla
 
@@ -116,7 +116,7 @@ def build() -> nn.Sequential:
 
 
 def train(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[list[float], list[Counter[str]]]:
-    """Train the model. Return the losses of all steps, and XLA's counts for each epoch without copies of the losses."""
+    """Train the model. Return all losses and XLA's counts for each epoch. The counts exclude copies of the losses."""
     optimizer = polycast.syncfree.AdamW(network.parameters(), lr=2e-3, weight_decay=0.1)
     scaler = polycast.GradScaler(enabled=autocast)
     generator = torch.Generator().manual_seed(0)

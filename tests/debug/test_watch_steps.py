@@ -257,7 +257,7 @@ def test_a_skipped_step_has_no_finding(function: Callable[[Tensor], Tensor]) -> 
 def test_gradients_that_clipping_zeroes_after_an_overflow_did_not_underflow() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     nn.init.constant_(model[1].weight, 100.0)  # type: ignore[arg-type]
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)  # A skipped fused step changes nothing.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)  # A scaler calls a fused `step` even to skip.
     scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=2.0**14)
     with polycast.debug.watch(model) as found:
         for _ in range(3):

@@ -105,7 +105,7 @@ _limit: float
 
 
 def begin(numbers: "Queue[int]", folder: Path, limit: float) -> None:
-    """Prepare this process to run faults in a copy. The copy's number is the next in ``numbers``."""
+    """Prepare this process to inject faults into a copy. The copy's number is the next in ``numbers``."""
     global _copy, _limit
     copy = folder / f"copy-{numbers.get()}"
     make_copy(copy)

@@ -59,7 +59,7 @@ def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) 
 def test_rounding_errors_are_as_small_as_in_the_for_loop(
     name: str, options: Options, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    # If `torch.optim` runs the step, the `foreach` implementation would round differently.
+    # In steps that `torch.optim` runs, the `foreach` implementation would round differently from the for-loop.
     given = {**options, "state_dtype": state_dtype, "foreach": False}
     wanted, theirs = oracle(name, tuple(options.items()), dtype)
     ours = (run(OURS[name], given, dtype, dtype, kernels.device) - wanted).abs()

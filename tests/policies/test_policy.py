@@ -74,7 +74,7 @@ def test_a_dict_or_a_file_is_accepted_as_a_policy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {softmax: fp32}")
-    for name in ("flat.yaml", "mine", "2.5b", "torch-2.11"):  # A `Path` always means a file.
+    for name in ("flat.yaml", "mine", "2.5b", "torch-2.11"):  # `Path("torch-2.11")` is a file, not a release.
         Path(name).write_text("softmax: fp32")
     assert Policy(value) == Policy({"softmax": "fp32"})  # type: ignore[arg-type]
 

@@ -30,7 +30,7 @@ loss_fn = nn.MSELoss()
 
 
 def data(device: str, steps: int = 8, same: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of a linear problem on the device, and run each step on XLA, like ``torch_xla``'s loaders."""
+    """Yield batches of a linear problem. Sync the device after each batch, because ``torch_xla``'s loaders do so."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(8, 2, generator=generator)
     inputs = torch.randn(steps, 16, 8, generator=generator)

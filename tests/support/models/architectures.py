@@ -17,7 +17,7 @@ def resnet() -> tuple[nn.Module, list[Tensor]]:
 
 
 def faster_rcnn() -> tuple[nn.Module, list[Any]]:
-    """Return a two-stage detector with proposals, non-maximum suppression and pooled regions, and inputs."""
+    """Return a two-stage detector with proposals, non-maximum suppression and pooled regions, and its inputs."""
     detection = pytest.importorskip("torchvision.models.detection")
     body = nn.Sequential(nn.Conv2d(3, 16, 3, stride=4), nn.BatchNorm2d(16), nn.ReLU(inplace=True))
     body.out_channels = 16  # type: ignore[assignment]
