@@ -28,16 +28,14 @@ def test_a_decorated_function_can_call_itself() -> None:
 
 def test_decorated_generators_and_coroutines_behave_as_with_pytorchs_region() -> None:
     def dtypes(region: torch.autocast) -> list[torch.dtype]:
-        @region
         def generator() -> Iterator[torch.dtype]:
             yield (X @ X).dtype
             yield (X @ X).dtype
 
-        @region
         async def coroutine() -> torch.dtype:
             return (X @ X).dtype
 
-        return [*generator(), asyncio.run(coroutine())]
+        return [*region(generator)(), asyncio.run(region(coroutine)())]
 
     for policy in (None, {"relu": "fp32"}):
         assert dtypes(polycast.autocast("cpu", policy=policy)) == dtypes(torch.autocast("cpu"))

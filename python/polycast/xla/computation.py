@@ -49,7 +49,7 @@ def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequen
 def _write_back(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Write the values to the targets, and increment the targets' versions."""
     # Versions are incremented first, so that they are right even if an interrupt stops the writes.
-    increment_version(target for target in targets if is_functional_tensor(target))
+    increment_version(list(filter(is_functional_tensor, targets)))
     for target, value in zip(targets, values, strict=True):
         if is_functional_tensor(target):
             # These are the steps of PyTorch's in-place operators, so that aliases and views change as well.
