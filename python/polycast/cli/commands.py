@@ -77,8 +77,8 @@ def parser() -> ArgumentParser:
         part.set_defaults(run=run, parser=part)
         return part
 
-    op = add("op", _op, "show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM")
-    op.add_argument("ops", nargs="*", metavar="OP", help="show this op: conv2d, pow.Tensor_Scalar, torch.nn.LSTM, ...")
+    op = add("op", _op, "show the rules of ops, such as conv2d or torch.nn.LSTM, on every device")
+    op.add_argument("ops", nargs="*", metavar="OP", help="show this op, such as conv2d or pow.Tensor_Scalar")
     op.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
     op.add_argument("--torch", metavar="RELEASE", help="show the rules of a PyTorch release, such as 2.11")
 

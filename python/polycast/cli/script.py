@@ -17,7 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--table", action="store_true", help="print a line for each op with a rule in each module")
     parser.add_argument("--all", action="store_true", help="print a line for each call of any op")
     parser.add_argument(
-        "--lines", action="store_true", help="print each call of an op with a rule, and the program's line"
+        "--lines", action="store_true", help="print each call of an op with a rule, and the source line of the call"
     )
     parser.add_argument("--limit", type=int, default=1_000_000, help="record up to LIMIT calls (default: %(default)s)")
     parser.add_argument("-m", dest="module", action="store_true", help="run the module with this name, like python -m")

@@ -162,8 +162,8 @@ def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern:
         if not is_pattern or not any(other != name and other.startswith(inside) for other in names):
             kind = type(modules[name]).__name__
             raise ValueError(
-                f"module '{name}' is never called, because a {kind} has no forward, so no rule can apply in it; give "
-                f"the rules to the modules inside: '{inside}*'"
+                f"expected a module with a forward, got the {kind} '{name}', which is never called; assign the rules "
+                f"to the modules inside: '{inside}*'"
             )
     return [name for name in names if module_keys.has_forward(modules[name])]
 

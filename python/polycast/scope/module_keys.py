@@ -44,7 +44,7 @@ def select(key: object, modules: Modules) -> tuple[list[str], bool]:
     elif not isinstance(key, str):
         raise ValueError(
             f"expected a key for modules, got a value of type {type(key).__name__}; use the name of a module, a glob "
-            f"such as 'layers.*', '{PATTERN}' and a regular expression, a module class or a module"
+            f"such as 'layers.*', a regular expression after '{PATTERN}', a module class or a module"
         )
     elif key in modules:
         found, missing = [key], ""
