@@ -50,7 +50,7 @@ class Signature:
 
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
         """Return the reason why the overload cannot have a category (None: any category), and a remedy, or None."""
-        if self.variant == VIEW:  # for example, squeeze returns a view, and so can reshape
+        if self.variant == VIEW:  # for example, `squeeze` returns a view, and `reshape` may return one
             return "can return a view of its argument, and a cast would break that aliasing", "remove the rule"
         if self.variant != FUNCTIONAL:
             return f"writes to an argument ({self.variant} variant)", "name an op or overload that returns a new tensor"

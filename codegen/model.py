@@ -82,7 +82,7 @@ class Op:
         return [(category, torch) for category, torch in found if torch == ALL or (category, ALL) not in found]
 
     def by_overload(self, device: str) -> dict[str, str]:
-        """Return the categories of each overload on a device, with their ranges, as one string."""
+        """Return one string for each overload on a device: the categories of the overload, with their ranges."""
         found: dict[str, str] = {}
         for rule in (rule for rule in self.rules if rule.device == device):
             earlier = found.get(rule.schema_name)

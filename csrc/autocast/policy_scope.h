@@ -59,7 +59,7 @@ struct ScopeGuard {
   std::optional<Region> region;
   Layer layer = Layer::region;
   PolicyPointer policy;
-  std::optional<ScopePointer> scope;  // The scope's policy of the process applies until `use()` sets another one.
+  std::optional<ScopePointer> scope;  // The process's policy in this scope applies until `use()` sets another one.
 };
 
 using GuardPointer = std::shared_ptr<ScopeGuard>;

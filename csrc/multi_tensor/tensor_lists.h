@@ -22,8 +22,8 @@ inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
 }
 
 // The items of the first n lists of a call. An item uses float64 arithmetic if its tensor in the first list is float64,
-// otherwise float32 arithmetic. The two kinds of items are stored separately. An item whose tensors have gaps or
-// different layouts runs on its own, on copies.
+// otherwise float32 arithmetic. The two kinds of items are stored separately. Items whose tensors have gaps or
+// different layouts are processed one at a time, through copies.
 template <size_t n>
 class TensorLists {
  public:

@@ -91,7 +91,7 @@ class PrivateUse1(OutOfTree):
 
 
 class XLA(DeviceType):
-    """XLA, a device type with two devices of the policy. The hardware of ``torch_xla`` determines the device."""
+    """XLA, a device type with two devices of the policy. The hardware that ``torch_xla`` uses selects one of them."""
 
     skips_by_itself = has_float64 = True
 

@@ -73,7 +73,7 @@ without_dispatch_modes = _disable_current_modes
 # `torch.amp` calls the first two for regions under `torch.export`, and the third in the `update` of its scaler.
 enter_autocast, exit_autocast = _enter_autocast, _exit_autocast
 fresh_optimizer_state = _refresh_per_optimizer_state
-# These are the hooks of all optimizers. Our hook frees casts after a step. Other hooks can see gradients in a step.
+# These are the hooks of all optimizers. Our hook frees casts after a step. Other hooks may need unscaled gradients.
 global_pre_hooks, global_post_hooks = _optimizer._global_optimizer_pre_hooks, _optimizer._global_optimizer_post_hooks
 
 # These functions run a non-reentrant checkpoint. We replace the first name that exists, because since 2.15 the second

@@ -61,7 +61,7 @@ class StepCalls:
         return tuple(writers if maker < 0 else (maker, *writers))
 
     def inputs(self, index: int) -> Iterator[tuple[Key, tuple[int, ...]]]:
-        """Yield the key of each input of a call, with the calls that made it and wrote into it."""
+        """Yield the key of each input of a call, with the calls that made the input or later wrote into its memory."""
         return zip((given.key for given in self.calls[index].inputs), self._makers[index], strict=True)
 
     def inputs_as_given(self, index: int) -> Values | None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from functools import partial
-from reprlib import repr as repr_of  # this function abbreviates after four rules
+from reprlib import repr as repr_of  # this function shows at most four rules
 from typing import Any
 from weakref import WeakKeyDictionary
 

@@ -45,7 +45,7 @@ def over(policy: Policy) -> AbstractContextManager[object]:
 def run_in(scope: Held, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
     """Call a function in a scope, and return its result."""
     if torch.compiler.is_compiling():
-        kept = scope if isinstance(scope, int) else keep_scope_of(scope)  # `allow_scopes` must precede `enter_scope`
+        kept = scope if isinstance(scope, int) else keep_scope_of(scope)  # `keep_scope_of` calls `allow_scopes` first
         enter_scope(kept)
         try:
             return function(*args, **kwargs)

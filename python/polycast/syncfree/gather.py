@@ -43,8 +43,8 @@ def gather_gradients(
     Args:
         param_groups: The groups of an optimizer.
         write: Whether the caller writes to the gradients. A gradient that is coalesced then replaces ``.grad``.
-        add_duplicates: Whether to add the duplicates in all sparse gradients, as a norm requires. Otherwise they are
-            added in float16 only, where the sum may overflow, as in ``torch.amp.GradScaler``.
+        add_duplicates: Whether to add the duplicates in all sparse gradients, as a norm requires. Otherwise, as in
+            ``torch.amp.GradScaler``, only duplicates in float16 gradients are added, because their sum may overflow.
 
     Complex gradients are gathered as real ones with a last dimension of two.
 
