@@ -95,7 +95,7 @@ def test_the_handle_of_a_deleted_tensor_does_not_release_another_tensor() -> Non
 
 def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> None:
     """``use`` and ``assign`` warn that rules apply only after ``polycast.install``."""
-    nothing = "polycast is not installed on any device, so no rule applies until polycast.install"
+    nothing = "polycast is not installed on any device, so no rule applies; call polycast.install"
     with polycast.uninstall():
         with pytest.warns(UserWarning, match=nothing):
             polycast.use({"matmul": "fp32"})
