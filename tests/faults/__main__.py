@@ -70,7 +70,7 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
 
 
 def report(table: Table, before: Table) -> int:
-    """Print each result except "caught", and each fault that is no longer caught, and return the exit status."""
+    """Print the results except "caught" and the faults that only ``before`` lists as caught. Return the exit status."""
     print(f"{sum(map(is_caught, table.values()))} of {len(table)} faults caught")
     for name, row in table.items():
         if row["result"] != "caught":
