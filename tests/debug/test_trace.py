@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import polycast
@@ -179,13 +180,14 @@ def test_a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes
     assert {call.returned == (types[call.rule],) for call in t.calls} == {True}
 
 
-def test_compiled_models_work_inside_a_trace() -> None:
+def test_compiled_models_work_inside_a_trace_and_a_watch() -> None:
     counter = CompileCounter()
     inner = nn.Linear(2, 2)
     model: Any = torch.compile(inner, fullgraph=True, backend=counter)
+    tools = [partial(tool, named) for named in (model, inner) for tool in (polycast.debug.watch, polycast.debug.trace)]
     counts = []
-    for named in (None, model, inner, None):
-        with nullcontext() if named is None else polycast.debug.trace(named), polycast.autocast("cpu"):
+    for tool in (*tools, nullcontext, nullcontext):
+        with tool(), polycast.autocast("cpu"):
             assert model(ONES).dtype is BF16
         counts.append(counter.frame_count)
     assert counts[0] == 1 and counts[-1] == counts[-2]

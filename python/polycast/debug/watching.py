@@ -151,7 +151,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
     def _enter_module(self, module: nn.Module, _: object) -> None:
         """End a step before the model runs again without gradients: no backward needs the calls so far."""
-        if module is self._model and not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and module is self._model:
             self._set_optimizers(0)  # the post-hook does not run after a step that raised an error
             has_gradients = torch.is_grad_enabled() and any(weight.requires_grad for weight in module.parameters())
             was_inference, self._is_inference = self._is_inference, not has_gradients
