@@ -24,8 +24,7 @@ def table(lines: list[str]) -> dict[str, list[str]]:
 
 def test_without_an_op_it_prints_the_installation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
-    facts, devices = (part.splitlines() for part in capsys.readouterr().out.split("\n\n"))
-    rows = devices[1:]
+    facts, (_, *rows) = (part.splitlines() for part in capsys.readouterr().out.split("\n\n"))
     assert [*table(rows)] == [*DEVICES]
     for name, (key, dtypes, count, *kernels) in table(rows).items():
         assert key == DEVICES[name].dispatch_key

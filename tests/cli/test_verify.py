@@ -47,9 +47,7 @@ def test_it_prints_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     ]
 
 
-def test_a_failed_check_exits_with_status_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_check_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     having(monkeypatch, PASSED, FAILED)
     assert main(["verify", "steps", "--device", "cpu"]) == 1
     lines = shown(capsys)

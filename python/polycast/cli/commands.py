@@ -46,9 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not words:
             print(collect_env.report())
             return 0
-        if words[0] not in (*COMMANDS, "-h", "--help", "--version"):
-            if meant := get_close_matches(words[0], COMMANDS, 1, 0.75):
-                raise ValueError(f"command: expected a command or an op, got '{words[0]}'; did you mean '{meant[0]}'?")
+        known = (*COMMANDS, "-h", "--help", "--version")
+        if words[0] not in known:
+            meant = get_close_matches(words[0], known, 1, 0.75)
+            if meant or words[0].startswith("-"):
+                remedy = f"did you mean '{meant[0]}'?" if meant else "polycast --help lists the commands"
+                raise ValueError(f"command: expected a command or an op, got '{words[0]}'; {remedy}")
             words = ["op", *words]
         options, unknown = parser().parse_known_args(words)
         if unknown:
