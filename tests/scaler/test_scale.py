@@ -36,7 +36,9 @@ def test_the_scale_stays_within_its_bounds(bounds: dict[str, Any], grads: list[f
 
 
 @pytest.mark.parametrize(
-    "change", [{"scale": 0.0}, {"scale": NAN}, {"growth_factor": "a"}, {"_growth_tracker": "a"}], ids=str
+    "change",
+    [{"scale": 0.0}, {"scale": NAN}, {"growth_factor": "a"}, {"_growth_tracker": "a"}, {"growth_interval": 2.5}],
+    ids=str,
 )
 def test_an_invalid_state_is_not_loaded_in_part(change: dict[str, Any]) -> None:
     scaler = started(polycast.GradScaler("cpu"))

@@ -47,10 +47,8 @@ def test_parameters_with_non_finite_gradients_are_named(kind: str, look: str, na
             assert scaler.non_finite(optimizer) == [names[index] for index in bad]
 
 
-@pytest.mark.parametrize(
-    ("kind", "on_host"),
-    [(kind, on_host) for kind in OPTIMIZERS for on_host in (True, False)],
-)
+@pytest.mark.parametrize("on_host", [True, False])
+@pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -> None:
     """With ``skip_on_host`` or a for-loop step, the scaler syncs once and does not call a skipped step."""
     params, calls = parameters(*SHAPES), list[tuple[int, int]]()

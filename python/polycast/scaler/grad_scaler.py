@@ -262,7 +262,8 @@ class GradScaler(TorchGradScaler):
 
         Raises:
             RuntimeError, KeyError: As in PyTorch, if the state is empty or lacks a value.
-            TypeError, ValueError: If a value is not a finite number, or the scale is not positive.
+            TypeError, ValueError: If a value is not a finite number, ``growth_interval`` is not an integer, or the
+                scale is not positive.
         """
         if self._enabled and state_dict:
             state_dict = checked_state(state_dict, self._bounds)
