@@ -48,7 +48,6 @@ class PolicyError(ValueError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = sorted(set(problems))
-        super().__init__(self.problems)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.problems))

@@ -11,7 +11,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
     Example:
         >>> from polycast._suggest import closest
-        >>> closest("conv", ["cov", "conv2d"]), closest("gleu", ["glu", "relu"]), closest("nonsense", ["glu", "relu"])
+        >>> closest("con", ["cov", "conv2d"]), closest("gleu", ["glu", "relu"]), closest("nonsense", ["glu", "relu"])
         ('conv2d', 'glu', None)
     """
     asked, names = name.lower(), {other.lower(): other for other in sorted(known)}

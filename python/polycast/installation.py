@@ -147,13 +147,12 @@ def install(*device_types: str | torch.device, like: str | None = None) -> Handl
         for name in map(device_of, types):
             for sibling in _SIBLINGS[name]:
                 uninstall_kernels(sibling)
-            facts, reasons = facts_of(device_type_of(name)), list[str]()
+            facts = facts_of(device_type_of(name))
             if name == PRIVATEUSE1 and like is None:
                 uninstall_kernels(name)  # the kernels that remain are the backend's own
-                reasons = own_kernels(facts.name)
-            if not reasons:
-                install_kernels(name, facts.is_out_of_tree)
-            kept += reasons
+                if kept := own_kernels(facts.name):
+                    continue
+            install_kernels(name, facts.is_out_of_tree)
         if not device_types:
             _late.update(package for package, late in LATE.items() if not facts_of(late).is_here)
     for reason in kept:

@@ -122,9 +122,11 @@ def test_polycast_install_0_prevents_every_change_of_the_import() -> None:
     assert python(code, POLYCAST_INSTALL="0") == "() True\n"
 
 
-def test_modules_whose_import_the_program_blocks_are_not_changed() -> None:
+def test_a_module_whose_import_the_program_blocks_is_changed_once_it_is_imported() -> None:
     code = "import sys, torch; sys.modules.update({'torch_xla': None, 'torch._dynamo': None}); import polycast"
-    assert python(code + "; print('xla' in polycast.installed())") == "False\n"
+    code += "; print('xla' in polycast.installed()); del sys.modules['torch._dynamo']; from torch._dynamo import guards"
+    code += "; print(guards.CheckFunctionManager.compile_check_fn.__module__)"
+    assert python(code) == "False\npolycast.scope.compiled_code\n"
 
 
 @NEEDS_XLA

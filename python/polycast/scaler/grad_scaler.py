@@ -220,7 +220,7 @@ class GradScaler(TorchGradScaler):
             super().update(new_scale if is_tensor else check_number("new_scale", new_scale, above=0))
             scale.clamp_(*self._bounds)
             return
-        if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
+        if min(self._growth_factor, self._growth_interval) < 1:  # PyTorch's setters accept these values.
             text = f"expected 1 or more for both, got {self._growth_factor} and {self._growth_interval}; set 1 or more"
             _warnings.warn(f"growth_factor, growth_interval: {text}, because otherwise the scale cannot rise again")
         current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
