@@ -143,10 +143,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                 _add_scalars(found[1], group["lr"], scalars, found[0].device)
                 calls.append(found)
             elif params:
-                others.append((group, params))
+                others.append(({**group, "lr": read_lr(group["lr"])}, params))  # errors precede writes
         if others and is_skipped(scalars):
             return
-        others = [({**group, "lr": read_lr(group["lr"])}, params) for group, params in others]  # errors precede writes
         # One call checks its arguments before it writes. Several calls are all checked before the first one writes.
         for lists, arguments in calls if len(calls) + len(others) > 1 else ():
             lists.check(self._operator, self.param_groups, arguments)

@@ -33,7 +33,7 @@ Build: TypeAlias = Callable[[list[Op]], list[Op]]
 # This cache has no limit, because a program has few computations, of a few kilobytes each.
 _computations: dict[Hashable, Any] = {}
 _KIND_OF_INPUT = attrgetter("dtype", "shape")
-# If this key is excluded, `torch_xla` returns tensors without functionalization's wrapper, as `_write_back` requires.
+# If this key is excluded, `torch_xla` returns tensors without functionalization's wrapper, as `update` requires.
 _FUNCTIONALIZE = DispatchKeySet(DispatchKey.Functionalize)
 
 
@@ -41,16 +41,9 @@ def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequen
     """Compute ``build`` over both lists, store the first results in the written tensors, and return the others."""
     with exclude_keys(_FUNCTIONALIZE):
         results = call(kind, build, [*written, *read])
-    further = results[len(written) :]
-    _write_back(written, results[: len(written)])
-    return list(map(to_functional_tensor, further)) if is_functional_tensor(written[0]) else further
-
-
-def _write_back(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    """Write the values to the targets, and increment the targets' versions."""
     # Versions are incremented first, so that they are right even if an interrupt stops the writes.
-    increment_version(list(filter(is_functional_tensor, targets)))
-    for target, value in zip(targets, values, strict=True):
+    increment_version(list(filter(is_functional_tensor, written)))
+    for target, value in zip(written, results, strict=False):
         if is_functional_tensor(target):
             # These are the steps of PyTorch's in-place operators, so that aliases and views change as well.
             propagate_xla_data(target, value)
@@ -59,6 +52,8 @@ def _write_back(targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
             functional_sync(target)
         else:
             target.detach().copy_(value)
+    further = results[len(written) :]
+    return list(map(to_functional_tensor, further)) if is_functional_tensor(written[0]) else further
 
 
 def own_memory(tensors: Sequence[Tensor]) -> None:
