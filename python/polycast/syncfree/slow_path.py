@@ -1,6 +1,6 @@
 """The step of ``torch.optim``, for groups that the fused operators do not support.
 
-``SyncFreeOptimizer.step`` lists these groups. Their step first reads ``found_inf``, and skips for a value other than 0.
+``SyncFreeOptimizer.step`` lists these groups. Their step reads ``found_inf``, and skips for a value other than 0.
 """
 
 import inspect
