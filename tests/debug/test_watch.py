@@ -97,11 +97,13 @@ def test_repeated_findings_are_printed_once() -> None:
     assert str(found).endswith("\n  2 more, up to step 2")
 
 
+LOW_MASK = torch.tensor([[0.0, torch.finfo(torch.float32).min], [0.0, 0.0]])
 # Each row has a function, the op of its finding, the op with the first non-finite result, and a part of the remedy.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: (x + 300) * torch.tensor(3e2), "mul", "mul", '(model, {"1": {"mul": "fp32"}, "2": {"linear": "fp32"}})'),
     (lambda x: (x + 300).mul_(300) / 1e4, "add", "mul_", '(model, {"1": {"add": "fp32"}})'),
     (lambda x: (x.float() * 1e6).half(), "to", "to", "the program itself casts it: remove the cast to float16"),
+    (lambda x: (x[None] + (LOW_MASK.repeat(1, 2) - 3.4e38).half()).softmax(-1), "to", "to", "itself casts it: remove"),
     (lambda x: softmax_in_half(x), "to", "log", "the program itself casts it: remove the cast to float16"),
     (lambda x: Saving.apply(x + 500), "Saving", "Saving", "after the gradient and each saved tensor in the backward"),  # type: ignore[no-untyped-call]
     (lambda x: (x * 0 + torch.tensor(1e-8).to(x.dtype)).log(), "log", "log", "tried log, add, to, mul, linear in fp32"),
@@ -148,7 +150,6 @@ def test_a_finding_has_its_op_and_a_fix(function: Callable[[Tensor], Tensor], op
     assert len(str(finding).splitlines()) == 3
 
 
-LOW_MASK = torch.tensor([[0.0, torch.finfo(torch.float32).min], [0.0, 0.0]])
 TOKENS = (torch.tensor([[1, 2]]), torch.tensor([2]), torch.tensor([2]))
 LOWEST = torch.finfo(F16).min
 # These functions have no finding, because their infinities, if any, are intended or do not change the result.

@@ -135,7 +135,7 @@ def _remedy(
     values: NonFinite,
 ) -> str:
     call, phase = step.calls[failing], step.phase(failing)
-    is_given = is_nan_given or not all(math.isfinite(one.value) for one in inputs)
+    is_given = is_nan_given or not (advice.rules or all(math.isfinite(one.value) for one in inputs))
     is_received = is_given or not all(one.is_as_given for one in call.inputs)
     if is_received and (sender := step.sender(failing)) is not None:
         return f"another process sent it by {step.calls[sender].name}: check the findings of the watch in that process"

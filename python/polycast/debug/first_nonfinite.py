@@ -185,10 +185,21 @@ class NonFinite:
             for call in calls
         )
 
-    def cures(self, flow: Flow) -> bool:
-        """Return whether the results of the step that a flow reaches are finite in float32."""
-        wide = self.again([flow.start, *flow.calls], is_wide=True)
-        return wide is not None and all(map(is_finite, outputs(self._step, wide, flow.ends)))
+    def cause(self, flow: Flow) -> int | None:
+        """Return the first call of a flow with non-finite values that are finite in float32.
+
+        Return None if results of the step that the flow reaches, such as the loss, are non-finite in float32 as well.
+        """
+        # In backward, a saved view of a result does not run again, and has the values of the program.
+        ends = [one for one in flow.ends if self._step.phase(one) == FORWARD] or flow.ends
+        indices = [flow.start, *(one for one in flow.calls if one <= max(ends, default=flow.start))]
+        here, wide = self.again(indices), self.again(indices, is_wide=True)
+        if here is None or wide is None or not all(map(is_finite, outputs(self._step, wide, ends))):
+            return None
+        for index in indices:
+            if is_worse(*(outputs(self._step, values, [index]) for values in (here, wide))):
+                return index
+        return flow.start
 
     def matters(self, flow: Flow) -> bool:
         """Return whether a flow changes finite results. Infinities that softmax maps to zero do not change them."""
@@ -210,6 +221,14 @@ def is_finite(tensor: Tensor) -> bool:
     with contextlib.suppress(Exception):  # a subclass may raise any exception for an op that it does not support
         return bool((tensor.to_dense() if tensor.is_sparse else tensor).isfinite().all())
     return True
+
+
+def is_worse(results: list[Tensor], expected: list[Tensor]) -> bool:
+    """Return whether any element of the results is non-finite where the expected one is finite."""
+    return any(
+        not is_finite(one) and bool((right.to_dense().isfinite() & ~one.to_dense().isfinite()).any())
+        for one, right in zip(results, expected, strict=True)
+    )
 
 
 def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]:

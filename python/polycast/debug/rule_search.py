@@ -11,7 +11,7 @@ from torch import Tensor
 
 from polycast import devices
 from polycast.debug.calls import BACKWARD, FORWARD, is_cast
-from polycast.debug.first_nonfinite import difference, is_finite, outputs
+from polycast.debug.first_nonfinite import difference, is_finite, is_worse, outputs
 from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.search import minimal_sets
 
@@ -97,22 +97,24 @@ def _backward(step: StepCalls, failing: int) -> Trial:
 def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -> Advice:
     advice = Advice(start)
     second: tuple[Rule, ...] = ()  # the result under these rules is finite, but far from the result in float32
+    is_given = not all(is_finite(one.tensor) for one in step.calls[start].inputs)  # infinities of a mask may remain
     for depth in _DEPTHS:
         indices = step.before([start], depth)
         truth = _tried(trial, indices, (), True)
         advice.is_finite_wide = None if truth is None else all(map(is_finite, truth))
-        if truth is not None and advice.is_finite_wide:
+        if truth is not None and (advice.is_finite_wide or is_given):
 
             def error(rules: Sequence[Rule], indices: Sequence[int] = indices, truth: list[Tensor] = truth) -> float:
                 """Return the error of the results under rules, or infinity if a result is non-finite or unknown."""
                 found = _tried(trial, indices, (*base, *rules), False)
-                if found is None or not all(map(is_finite, found)):
+                if found is None or is_worse(found, truth):
                     return math.inf
                 return max(difference(one, right) for one, right in zip(found, truth, strict=True))
 
-            if error(()) < math.inf:  # the repeated calls do not fail, so every rule would seem to help
+            is_failing = error(()) == math.inf
+            if advice.is_finite_wide and not is_failing:  # every rule would seem to help
                 return advice
-            for rules in _candidates(step, indices, error):
+            for rules in _candidates(step, indices, error) if is_failing else ():
                 advice.tried += [rule for rule in rules if rule not in advice.tried]
                 if (off := error(rules)) <= _CLOSE:
                     return _finish(step, indices, advice, (*base, *rules))

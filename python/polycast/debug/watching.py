@@ -230,10 +230,12 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         for index, is_nan_given in values.first():
             if index >= first and len(found) < _MOST:
                 flow, is_exact = values.flow(index), not is_nan_given and values.is_exact(index) is True
+                if is_exact and flow.ends and (cause := values.cause(flow) or index) != index:
+                    flow, is_exact = values.flow(cause), False  # for example, a cast makes more of a mask infinite
                 if flow.ends or (not is_exact and values.matters(flow)):
                     found.append((flow, is_nan_given, is_exact))
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
-            causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
+            causes = [one for one in found if one[1] or not one[0].ends or values.cause(one[0]) is not None]
             found = causes or found
         if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):
             # The gradients are non-finite because of a finding in forward, so they are not findings.
