@@ -220,14 +220,17 @@ PLANTED = {
         failing({("linear", "a")}, model=WITH_RULES), WITH_RULES, [("linear", "a")]
     ),
     "a layer next to one whose outer module has rules": Planted(ends_in_float, WRAPPED, [("linear", "1")]),
-    "an op and the op that it runs": Planted(einsum_is_exact, None, [BMM, EINSUM], [EINSUM]),
-    "an op and the op that it runs, next to a model": Planted(einsum_is_exact, MODEL, [BMM, EINSUM], [EINSUM]),
+    "an op and the op that it runs": Planted(einsum_is_exact, None, [EINSUM]),
+    "an op and the op that it runs, next to a model": Planted(einsum_is_exact, MODEL, [EINSUM]),
     "an op, and another that it does not run": Planted(
-        lambda: einsum_is_exact() or is_float(OPS["linear"]), None, [BMM, EINSUM, ("linear", "")], [EINSUM]
+        lambda: einsum_is_exact() or is_float(OPS["linear"]), None, [EINSUM, ("linear", "")], [EINSUM]
     ),
     "rules that one pass over the fix keeps": Planted(needs_fewer_rules_later, MODEL, [AT_B, IN, DEEP], [DEEP]),
     "an op that another runs, and the other": Planted(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
     "an op next to one that runs it": Planted(bmm_is_exact_next_to_einsum, None, [BMM]),
+    "softmax and the op that it runs": Planted(
+        partial(is_float, OPS["softmax"]), MODEL, [("softmax", "")], ends=("fp32", {"_softmax": LOWER})
+    ),
     "softmax": Planted(
         partial(is_float, OPS["softmax"]), None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})
     ),

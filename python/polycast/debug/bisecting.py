@@ -202,6 +202,7 @@ class Search:
             Culprit(*switch, *policies.categories(switch), number)
             for number, group in enumerate(groups)
             for switch in group
+            if switch in fix or not any(one in fix and policies.runs(one, switch) for one in group)
         )
         notes = (*self._notes(policies, fix), _CHANCE)
         return Bisection((*culprits,), *candidate, self._runs, len(switches), proved, notes)

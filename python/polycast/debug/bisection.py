@@ -31,7 +31,8 @@ class Bisection:
     """The rules that make a program bad, and a fix, which print as a table."""
 
     culprits: tuple[Culprit, ...]
-    """The rules. Each group by itself makes the program bad. Without any one of its rules, the program is good."""
+    """The rules. Each group by itself makes the program bad. Without any one of its rules, the program is good. If an
+    op such as "einsum" is unlisted in "bad", its rule stands for the rules of the ops that it runs, such as "bmm"."""
     policy: Policy
     """The "bad" policy with the rules of the fix that are not for modules, for :func:`polycast.use`."""
     modules: dict[str, Policy]

@@ -1,16 +1,21 @@
 """The candidate policies that mix two policies: each op, in each module, has the rule of one of them."""
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import nn
 
+from polycast import devices
 from polycast._extension import DEVICES, overloads_of
 from polycast.debug.calls import Call
+from polycast.debug.observer import Observer
+from polycast.op_samples import WITHOUT_SAMPLE, Make, arguments, find
 from polycast.policy.categories import UNLISTED
 from polycast.policy.policy import Policy
 from polycast.policy.rules import BUILT_IN, qualified
+from polycast.region import autocast
 from polycast.scope import module_keys
 from polycast.scope.assignment import assigned
 from polycast.torch_internals import DispatchKey
@@ -149,6 +154,18 @@ class CandidatePolicies:
         overloads = [getattr(packet, name) for name in names]
         is_composite = any(one.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) for one in overloads)
         return is_composite and UNLISTED in self.categories(Switch(op, ""))[1]
+
+    def runs(self, switch: Switch, other: Switch) -> bool:
+        """Return whether the op of a switch, in a sample call without a rule, runs the op of another switch."""
+        found: set[str] = set()
+        if switch.module == other.module and self.runs_others(switch.op):
+            with suppress(Exception), Observer("polycast.debug.bisect", None) as observer:
+                with autocast(devices.HOST, policy={switch.op: UNLISTED}):
+                    for name in self._rules[switch.op][0].keys() - WITHOUT_SAMPLE:
+                        if overload := find(name):
+                            overload(*arguments(name, Make(devices.HOST)).args)
+                found = {call.op.partition(".")[0] for call in observer.take_calls()}
+        return other.op in found
 
 
 def _by_op(policy: Policy) -> dict[str, _Rules]:
