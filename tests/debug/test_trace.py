@@ -114,7 +114,7 @@ def test_sums_equal_the_sums_over_the_calls() -> None:
     with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
         model(batch)
     totals = t.by_op()
-    assert len(t.calls) == sum(row.calls for row in totals)
+    assert len(t.calls) == sum(row.calls for row in totals) and " kB" in str(totals)
     assert sum(not cast.reused for call in t.calls for cast in call.casts) == sum(row.casts for row in totals) > 0
     assert sum(row.bytes for row in totals) == sum(cast.bytes for call in t.calls for cast in call.casts)
     assert seconds_of_table(t, 10_000) < 40 * seconds_of_table(t, 1_000)  # In quadratic time, the ratio would be 100.

@@ -182,6 +182,7 @@ FOUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     (lambda x: torch.exp(x + 20).square() * 0, ["exp"]),  # Backward reads the saved infinities.
     (lambda x: (torch.exp(x + 20).view(4, 2).t() * 0).reshape(2, 4), ["exp"]),
     (lambda x: torch.softmax((x + 300).mul(300).narrow(0, 0, 2), -1), ["mul"]),
+    (lambda x: torch.softmax(x + [m := x * 0, m[0].fill_(-math.inf)][0], -1), ["softmax"]),  # A view writes the mask.
     # Infinities that only a mask reads do not hide other findings, and are not the cause of other NaNs.
     (lambda x: torch.where(x > 9, torch.log(x * 0), 0.0) + torch.softmax(x * 0 - math.inf, -1), ["softmax"]),
     (lambda x: torch.softmax(torch.exp(x + 20) * 0 + torch.eye(4)[:2].log(), -1), ["exp"]),

@@ -62,7 +62,7 @@ class Bisection:
         rows: list[tuple[str, ...]] = [("op", "module", "good", "bad"), *(one[:4] for one in self.culprits)]
         if not any(one.module for one in self.culprits):
             rows = [(op, *categories) for op, _, *categories in rows]
-        together = [f"{', '.join(names[:-1])} and {names[-1]}" for names in groups.values() if len(names) > 1]
+        together = [" and ".join(names) for names in groups.values() if len(names) > 1]
         return "\n".join(
             [
                 *lines_of(rows),

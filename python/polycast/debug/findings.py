@@ -90,11 +90,10 @@ def find(
     step: StepCalls, values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_given: bool
 ) -> Finding:
     """Return the finding for a call with a non-finite result."""
-    advice = Advice(failing)
+    advice = Advice(failing, failing)
     if not is_nan_given and step.phase(failing) != STEP:
         advice = advise(step, failing)
-    of = failing if is_nan_given else advice.start
-    culprit = of if advice.culprit is None else advice.culprit
+    culprit = advice.culprit
     shown = culprit if step.phase(failing) != BACKWARD else failing
     site = step.sites[culprit]
     call = step.calls[failing]
@@ -111,9 +110,11 @@ def find(
     rule = next((one for one in intercepted if one.is_ruled), intercepted[0] if intercepted else None)
     remedy = _remedy(step, failing, advice, model, is_nan_given, inputs, values)
     sizes = [_sizes(step, values, shown, is_wide) for is_wide in (False, True) if shown == culprit]
-    shows = step.sites[failing] if shown == culprit or call.weight else step.sites[of]._replace(phase=BACKWARD)
+    shows = step.sites[failing]
     if call.function:
-        site = shows = step.sites[failing]._replace(op=call.function.removesuffix(_FUNCTION))
+        site = shows = shows._replace(op=call.function.removesuffix(_FUNCTION))
+    elif not (shown == culprit or call.weight):
+        shows = step.sites[advice.start]._replace(phase=BACKWARD)
     pair = tuple(zip(*sizes, strict=True)) if all(sizes) else ()
     return Finding(number, site, shows, rule, inputs, Magnitude(made.dtype, value), pair, remedy)
 
@@ -154,7 +155,7 @@ def _remedy(
             change = ".float() after the gradient and each saved tensor"
         return f"in float32 it is {'' if is_lost_here else 'non-'}finite: write {change} {where}"
     if any(op == CAST for _, op in advice.rules):
-        dtype = call.outputs[0].dtype if advice.culprit is None else step.calls[advice.culprit].outputs[0].dtype
+        dtype = step.calls[advice.culprit].outputs[0].dtype
         return f"{scale}the program itself casts it: remove the cast to {dtype_name(dtype)}"
     if advice.rules:
         return f"{scale}tried, and finite: {code(step, advice.rules, model)}"

@@ -132,8 +132,7 @@ class StepCalls:
         if self.phase(index) != BACKWARD:
             return next((one for one in reversed(range(index)) if self._returns_lower(one)), index)
         found = of = self.gradient_of(index)
-        is_lower = any(output.dtype in LOWER for output in self.calls[index].outputs)
-        for _ in range(_DEPTH if is_lower else 0):
+        for _ in range(_DEPTH):
             if found is None or any(one.is_ruled for one in self.intercepted(found)):
                 break
             found = max((maker for maker in self.makers(found) if self.is_lower(maker)), default=None)
@@ -194,19 +193,17 @@ class StepCalls:
         There are more calls if an input was overwritten later, because the calls that made the input must run again.
         """
         needed = set(starts)
-        heap = [-index for index in needed]
-        heapq.heapify(heap)
+        heap = sorted(-index for index in needed)
         found: set[int] = set()
-        while heap and (len(found) < count or needed):
+        while heap:
             index = -heapq.heappop(heap)
             if index in found or (len(found) >= count and index not in needed):
                 continue
             found.add(index)
-            needed.discard(index)
             for given, makers in zip(self.calls[index].inputs, self._makers[index], strict=True):
                 if given.tensor.is_floating_point():
                     if not given.is_as_given:
-                        needed.update(set(makers) - found)
+                        needed.update(makers)
                     elif any(map(self._communicates, makers)):
                         continue
                     for maker in makers:

@@ -30,20 +30,21 @@ class Advice:
 
     start: int
     """The call; in backward, the call whose gradient is non-finite."""
+    culprit: int
+    """The last call to which the rule applies; with several rules, the first of their last calls; without rules, the
+    start."""
     rules: tuple[Rule, ...] = ()
     """Rules under which the result of the call is finite."""
     tried: list[Rule] = field(default_factory=list)
     is_finite_wide: bool | None = None
     """Whether the result is finite in float32; None if unknown."""
-    culprit: int | None = None
-    """The last call to which the rule applies; with several rules, the first of their last calls."""
 
 
 def advise(step: StepCalls, failing: int) -> Advice:
     """Search for rules for a call in forward, or for the call whose gradient a call in backward computes."""
     of = step.gradient_of(failing) if step.phase(failing) != FORWARD else failing
     if of is None:
-        return Advice(failing)
+        return Advice(failing, failing)
     trial = _forward(step, failing) if of == failing else _backward(step, failing)
     advice = _search(step, of, trial, ())
     for _ in range(_ROUNDS if advice.rules and of == failing else 0):
@@ -95,7 +96,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
 
 
 def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -> Advice:
-    advice = Advice(start)
+    advice = Advice(start, start)
     second: tuple[Rule, ...] = ()  # the result under these rules is finite, but far from the result in float32
     is_given = not all(is_finite(one.tensor) for one in step.calls[start].inputs)  # infinities of a mask may remain
     for depth in _DEPTHS:

@@ -71,9 +71,8 @@ def largest(tensor: Tensor) -> Tensor:
     plain = local(tensor)
     if plain is None:
         return torch.zeros((), device=devices.HOST)
-    wide = plain.dtype if plain.dtype in WIDE else torch.float32
-    plain = plain.to(wide) if plain.itemsize < 2 else plain
-    most = torch.linalg.vector_norm(plain, math.inf).to(wide)
+    plain = plain.to(plain.dtype if plain.dtype in WIDE else torch.float32)
+    most = torch.linalg.vector_norm(plain, math.inf)
     return torch.where(plain.isnan().any(), math.nan, most)  # XLA's maximum ignores NaNs
 
 
