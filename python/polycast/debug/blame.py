@@ -10,56 +10,41 @@ estimates that order the ops. ``compare`` tries rules before it recommends them.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+
+from polycast.debug.compared_runs import Ran, Result
 
 LARGEST = 1e9
 """The upper limit of errors. It replaces NaNs and larger errors."""
 # In these ops the absolute error of an input counts: its relative error, multiplied by its norm.
 _SUMS = ("add", "add_", "sub", "rsub", "cat", "stack", "where", "copy_", "index_put", "scatter_add", "slice_scatter")
 
-Result = tuple[int, int]
-"""The index of an op, and the index of one of its results."""
 
-
-class Node(NamedTuple):
-    """An op, its errors, and the results that are its inputs."""
-
-    name: str
-    local: float | None
-    """The error that the op itself makes; None if unknown."""
-    errors: Sequence[float]
-    """The errors of the op's results."""
-    norms: Sequence[float]
-    """The norms of the op's results."""
-    inputs: Sequence[Result]
-
-
-def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
-    """Return the share of each op in the error of the program's results, from 0 to 1.
+def shares(calls: Sequence[Ran], ends: Mapping[Result, float]) -> list[float]:
+    """Return the share of each call in the error of the program's results, from 0 to 1.
 
     Args:
-        nodes: The ops, in the order in which they ran.
+        calls: The calls with their errors, in order.
         ends: The results of the program, with the squares of their errors.
     """
-    weights = [0.0] * len(nodes)
+    weights = [0.0] * len(calls)
     for (index, _), square in ends.items():
         weights[index] += square
-    largest = [max(capped(node.errors), default=0.0) for node in nodes]
-    for index in reversed(range(len(nodes))):
-        node, weight = nodes[index], weights[index]
+    largest = [max(capped(call.errors), default=0.0) for call in calls]
+    for index in reversed(range(len(calls))):
+        call, weight = calls[index], weights[index]
         if not weight:
             continue
-        is_sum = node.name in _SUMS
+        is_sum = call.site.op in _SUMS
         parts = [
-            (maker, capped([nodes[maker].errors[number] * (nodes[maker].norms[number] if is_sum else 1)])[0] ** 2)
-            for maker, number in node.inputs
+            (maker, capped([calls[maker].errors[number] * (calls[maker].norms[number] if is_sum else 1)])[0] ** 2)
+            for maker, number in call.inputs
         ]
         total = sum(part for _, part in parts)
         whole = largest[index] ** 2
-        if node.local is None:
+        if call.error is None:
             own = whole - max((largest[maker] ** 2 for maker, _ in parts), default=0.0)
         else:
-            own = capped([node.local])[0] ** 2
+            own = capped([call.error])[0] ** 2
         weights[index] = weight * (min(1.0, max(0.0, own) / whole) if total and whole else 1.0)
         for maker, part in parts if total else ():
             weights[maker] += (weight - weights[index]) * part / total

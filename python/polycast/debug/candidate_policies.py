@@ -156,16 +156,14 @@ class CandidatePolicies:
         return is_composite and UNLISTED in self.categories(Switch(op, ""))[1]
 
     def runs(self, switch: Switch, other: Switch) -> bool:
-        """Return whether the op of a switch, in a sample call without a rule, runs the op of another switch."""
-        found: set[str] = set()
+        """Return whether a sample call of a switch's op runs the op of another switch in the same module."""
         if switch.module == other.module and self.runs_others(switch.op):
-            with suppress(Exception), Observer("polycast.debug.bisect", None) as observer:
-                with autocast(devices.HOST, policy={switch.op: UNLISTED}):
-                    for name in self._rules[switch.op][0].keys() - WITHOUT_SAMPLE:
-                        if overload := find(name):
-                            overload(*arguments(name, Make(devices.HOST)).args)
-                found = {call.op.partition(".")[0] for call in observer.take_calls()}
-        return other.op in found
+            region = autocast(devices.HOST, policy={switch.op: UNLISTED})
+            with suppress(Exception), Observer("polycast.debug.bisect", None) as observer, region:
+                for name in self._rules[switch.op][0].keys() - WITHOUT_SAMPLE:
+                    find(name)(*arguments(name, Make(devices.HOST)).args)  # type: ignore[misc]
+                return any(call.op.partition(".")[0] == other.op for call in observer.take_calls())
+        return False
 
 
 def _by_op(policy: Policy) -> dict[str, _Rules]:

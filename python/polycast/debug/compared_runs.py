@@ -1,14 +1,13 @@
 """A run of a compared program: its calls, their results, and the results that each call reads."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from polycast._extension import held_calls, key_of, start_holding
-from polycast.debug.blame import Result
 from polycast.debug.calls import BACKWARD, Site, is_cast
 from polycast.debug.observer import Observer
 from polycast.debug.program_calls import Key, StepCalls
@@ -18,6 +17,8 @@ from polycast.policy.op_names import keys_of
 from polycast.torch_internals import tree_leaves
 
 TOOL = "polycast.debug.compare"
+Result = tuple[int, int]
+"""The index of a call, and the index of one of its results."""
 
 
 @dataclass
@@ -37,6 +38,11 @@ class Ran:
     """Whether no input of the call is a tensor."""
     local: Tensor | None
     """The largest error that the call itself makes, and the largest norm of its results; None if unknown."""
+    error: float | None = None
+    """The first number of ``local``."""
+    errors: Sequence[float] = ()
+    """The accumulated errors of the results."""
+    norms: Sequence[float] = ()
 
     @property
     def is_cast(self) -> bool:

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from polycast._text_table import lines_of
-from polycast.debug.blame import LARGEST, Node, Result, capped, shares
+from polycast.debug.blame import LARGEST, capped, shares
 from polycast.debug.calls import BACKWARD, LOWER, Site, dtype_name
-from polycast.debug.compared_runs import ProgramRun, Ran
+from polycast.debug.compared_runs import ProgramRun, Ran, Result
 from polycast.debug.program_state import ProgramState
 from polycast.debug.random_numbers import RandomNumbers
 from polycast.debug.search import minimal_sets
@@ -221,20 +221,18 @@ def _error(squares: Sequence[float]) -> float:
 def _comparison(first: ProgramRun, expected: ProgramRun, ends: Sequence[Result]) -> Comparison:
     made = iter(read_numbers([number for ran in first.calls if ran.local is not None for number in ran.local.unbind()]))
     read = _errors(first, expected)
-    nodes: list[Node] = []
     befores: list[float] = []
     for ran in first.calls:
-        own, norm = (None, 0.0) if ran.local is None else (next(made), next(made))
-        before = most([0.0, *(nodes[index].errors[number] for index, number in ran.inputs)])
+        ran.error, norm = (None, 0.0) if ran.local is None else (next(made), next(made))
+        befores.append(most([0.0, *(first.calls[index].errors[number] for index, number in ran.inputs)]))
         count = len(ran.dtypes)
-        errors, norms = read.get(ran.site, ([math.hypot(before, own or 0)] * count, [norm] * count))
-        nodes.append(Node(ran.site.op, own, errors, norms, ran.inputs))
-        befores.append(before)
+        unread = [math.hypot(befores[-1], ran.error or 0)] * count, [norm] * count
+        ran.errors, ran.norms = read.get(ran.site, unread)
     squares = _squares(first, ends, read)
     rows = []
-    for ran, node, before, share in zip(first.calls, nodes, befores, shares(nodes, squares), strict=True):
-        so_far = most(node.errors) if ran.site in read else None
-        rows.append(Error(ran.site, ran.op, ran.dtypes, node.local, so_far, before, share))
+    for ran, before, share in zip(first.calls, befores, shares(first.calls, squares), strict=True):
+        so_far = most(ran.errors) if ran.site in read else None
+        rows.append(Error(ran.site, ran.op, ran.dtypes, ran.error, so_far, before, share))
     comparison = Comparison(rows)
     both = (*first.calls, *expected.calls)
     lost = {ran.site for ran in both if not ran.is_cast and ran.site not in read}

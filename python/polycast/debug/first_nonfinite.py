@@ -75,7 +75,7 @@ class NonFinite:
                 given = given or [
                     one
                     for one in lost
-                    if self._is_spoiled_by(one.tensor)
+                    if (self._is_spoiled and not is_finite(one.tensor))
                     or (bool(one.tensor.isnan().any()) and not self._makes_nan(index, {one.key: one.tensor}))
                 ]
                 follows = any(one.key[0] in followed for one in given)
@@ -92,9 +92,6 @@ class NonFinite:
                 nan_seen |= is_nan_given
             made_here.update(output.key[0] for output in call.outputs)
             self._write(index)
-
-    def _is_spoiled_by(self, tensor: Tensor) -> bool:
-        return self._is_spoiled and not is_finite(tensor)
 
     def _write(self, index: int) -> None:
         """Record which outputs of a call are finite. None stands for an output that is checked later."""

@@ -33,14 +33,7 @@ class Observer:
         limit: The largest number of calls to record between two calls of ``take_calls``.
     """
 
-    def __init__(
-        self,
-        tool: str,
-        model: nn.Module | None,
-        *,
-        lines: bool = False,
-        limit: int = sys.maxsize,
-    ) -> None:
+    def __init__(self, tool: str, model: nn.Module | None, *, lines: bool = False, limit: int = sys.maxsize) -> None:
         self.modules = ModuleTracker(model)
         self.is_complete = True
         """Whether the number of calls is within the limit, so that all were recorded."""

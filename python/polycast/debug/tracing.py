@@ -13,6 +13,7 @@ from polycast.debug.calls import BACKWARD, Call, dtype_name
 from polycast.debug.observer import Observer
 from polycast.torch_internals import disabled
 
+_HEAD = ("rule", "given", "computed", "returned", "cast", "from")
 _NO_CALL = (
     "autocast intercepted no call: this thread entered no region for the device of its tensors, or the code was "
     "compiled; TORCH_COMPILE_DISABLE=1 runs the code without compilation"
@@ -117,32 +118,19 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
 
     def table(self, calls: Iterable[Call] | None = None) -> str:
         """Return a table of all calls, or of given calls, as in ``t.table(call for call in t.calls if call.casts)``."""
-        head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
-        rows = map(self._cells, self.calls if calls is None else calls)
-        return "\n".join(lines_of([head + ("line",) * self._lines, *rows]))
+        calls = self.calls if calls is None else calls
+        rows = [_cells(str(call.site.n), [call]) + (call.source,) * self._lines for call in calls]
+        return "\n".join(lines_of([("module", "op", "n", *_HEAD) + ("line",) * self._lines, *rows]))
 
     def by_module(self) -> str:
         """Return a table of the calls whose rule may set the dtype, grouped by module, op, rule and dtypes."""
-        groups: dict[tuple[str, ...], list[Call]] = {}
+        groups: defaultdict[tuple[object, ...], list[Call]] = defaultdict(list)
         for call in self.calls:
             if call.is_ruled:
-                dtypes = _in_order(call.given), _once_each(call.arrived), _once_each(call.returned)
-                groups.setdefault((call.module, call.op, call.rule, *dtypes, call.origin), []).append(call)
-        rows: list[tuple[str, ...]] = [
-            ("module", "op", "calls", "rule", "given", "computed", "returned", "cast", "from")
-        ]
-        for (module, op, *cells, origin), calls in groups.items():
-            cast_bytes = sum(cast.bytes for call in calls for cast in call.casts)
-            rows.append((module, op, str(len(calls)), *cells, _bytes(cast_bytes) if cast_bytes else "", origin))
-        return "\n".join(lines_of(rows))
-
-    def _cells(self, call: Call) -> tuple[str, ...]:
-        cast_bytes = _bytes(sum(cast.bytes for cast in call.casts)) if call.casts else ""
-        if call.casts and all(cast.reused for cast in call.casts):
-            cast_bytes = "reused"
-        dtypes = _in_order(call.given), _once_each(call.arrived), _once_each(call.returned)
-        cells = (call.module, call.op, str(call.site.n), call.rule, *dtypes, cast_bytes, call.origin)
-        return (*cells, call.source) if self._lines else cells
+                key = call.module, call.op, call.rule, call.given, call.arrived, call.returned, call.origin
+                groups[key].append(call)
+        rows = (_cells(str(len(calls)), calls) for calls in groups.values())
+        return "\n".join(lines_of([("module", "op", "calls", *_HEAD), *rows]))
 
     def by_op(self) -> OpTotals:
         """Return the totals of each op under each rule, sorted by bytes, then by calls, the largest first."""
@@ -155,6 +143,15 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
             reused = sum(cast.reused for cast in casts)
             rows.append(OpTotal(op, rule, len(group), len(casts) - reused, reused, sum(cast.bytes for cast in casts)))
         return OpTotals(sorted(rows, key=lambda row: (-row.bytes, -row.calls, row.op)))
+
+
+def _cells(number: str, calls: Sequence[Call]) -> tuple[str, ...]:
+    """Return the cells of calls that differ only in their casts."""
+    call, casts = calls[0], [cast for call in calls for cast in call.casts]
+    cast_bytes = _bytes(sum(cast.bytes for cast in casts)) if casts else ""
+    cast_bytes = "reused" if casts and all(cast.reused for cast in casts) else cast_bytes
+    dtypes = _in_order(call.given), _once_each(call.arrived), _once_each(call.returned)
+    return call.module, call.op, number, call.rule, *dtypes, cast_bytes, call.origin
 
 
 def _in_order(dtypes: Sequence[torch.dtype]) -> str:
