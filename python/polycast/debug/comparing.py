@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -191,11 +192,8 @@ def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[floa
         if (error := relative_errors(ran.results, expected.by_site[site].results)) is not None
     }
     numbers = iter(read_numbers([number for both in errors.values() for number in both.flatten().unbind()]))
-    read = {}
-    for site, both in errors.items():
-        count = both.shape[1]
-        read[site] = [next(numbers) for _ in range(count)], [next(numbers) for _ in range(count)]
-    return read
+    counts = {site: both.shape[1] for site, both in errors.items()}
+    return {site: ([*islice(numbers, count)], [*islice(numbers, count)]) for site, count in counts.items()}
 
 
 def _squares(

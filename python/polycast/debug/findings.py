@@ -86,18 +86,16 @@ def _of(site: Site) -> str:
     return f" of '{site.module}'" if site.module else ""
 
 
-def find(
-    step: StepCalls, values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_given: bool
-) -> Finding:
+def find(values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_given: bool) -> Finding:
     """Return the finding for a call with a non-finite result."""
+    step = values.step
     advice = Advice(failing, failing)
     if not is_nan_given and step.phase(failing) != STEP:
         advice = advise(step, failing)
-    culprit = advice.culprit
-    shown = culprit if step.phase(failing) != BACKWARD else failing
-    site = step.sites[culprit]
+    shown = advice.culprit if step.phase(failing) != BACKWARD else failing
+    site = step.sites[advice.culprit]
     call = step.calls[failing]
-    intercepted = step.intercepted(culprit)
+    intercepted = step.intercepted(advice.culprit)
     given = [
         one.tensor
         for one in step.calls[shown].inputs
@@ -108,33 +106,28 @@ def find(
     again = values.again([failing])
     value = math.nan if again is None else read_numbers([largest(again[made.key])])[0]
     rule = next((one for one in intercepted if one.is_ruled), intercepted[0] if intercepted else None)
-    remedy = _remedy(step, failing, advice, model, is_nan_given, inputs, values)
-    sizes = [_sizes(step, values, shown, is_wide) for is_wide in (False, True) if shown == culprit]
+    remedy = _remedy(values, failing, advice, model, is_nan_given, inputs)
+    sizes = [_sizes(values, shown, is_wide) for is_wide in (False, True) if shown == advice.culprit]
     shows = step.sites[failing]
     if call.function:
         site = shows = shows._replace(op=call.function.removesuffix(_FUNCTION))
-    elif not (shown == culprit or call.weight):
+    elif not (shown == advice.culprit or call.weight):
         shows = step.sites[advice.start]._replace(phase=BACKWARD)
     pair = tuple(zip(*sizes, strict=True)) if all(sizes) else ()
     return Finding(number, site, shows, rule, inputs, Magnitude(made.dtype, value), pair, remedy)
 
 
-def _sizes(step: StepCalls, values: NonFinite, index: int, is_wide: bool) -> tuple[float, ...]:
+def _sizes(values: NonFinite, index: int, is_wide: bool) -> tuple[float, ...]:
     """Return the largest and the smallest absolute value of the first result of a call, or () if they are unknown."""
     again = values.again([index], is_wide=is_wide)
-    made = [] if again is None else [one for one in outputs(step, again, [index])[:1] if one.numel() > 0]
+    made = [] if again is None else [one for one in outputs(values.step, again, [index])[:1] if one.numel() > 0]
     return tuple(read_numbers([size for one in made for size in (largest(one), one.abs().min())]))
 
 
 def _remedy(
-    step: StepCalls,
-    failing: int,
-    advice: Advice,
-    model: nn.Module,
-    is_nan_given: bool,
-    inputs: Sequence[Magnitude],
-    values: NonFinite,
+    values: NonFinite, failing: int, advice: Advice, model: nn.Module, is_nan_given: bool, inputs: Sequence[Magnitude]
 ) -> str:
+    step = values.step
     call, phase = step.calls[failing], step.phase(failing)
     is_given = is_nan_given or not (advice.rules or all(math.isfinite(one.value) for one in inputs))
     is_received = is_given or not all(one.is_as_given for one in call.inputs)

@@ -52,7 +52,7 @@ class NonFinite:
     """
 
     def __init__(self, step: StepCalls, ends: set[Key], is_spoiled: bool) -> None:
-        self._step, self._ends, self._is_spoiled = step, ends, is_spoiled
+        self.step, self._ends, self._is_spoiled = step, ends, is_spoiled
         self._finite: dict[Key, bool | None] = {}
         self._memories: set[int] = set()  # these memories have non-finite values
 
@@ -64,7 +64,7 @@ class NonFinite:
         followed: set[int] = set()
         made_here: set[int] = set()
         nan_seen = self._is_spoiled
-        for index, call in enumerate(self._step.calls):
+        for index, call in enumerate(self.step.calls):
             made = [output for output in call.outputs if not output.is_finite]
             if made and call.has_non_finite_number and any(one.key[0] in followed for one in call.inputs):
                 followed.update(output.key[0] for output in made)
@@ -95,7 +95,7 @@ class NonFinite:
 
     def _write(self, index: int) -> None:
         """Record which outputs of a call are finite. None stands for an output that is checked later."""
-        call = self._step.calls[index]
+        call = self.step.calls[index]
         for output in call.outputs:
             if output.is_view or call.name.startswith(UNWRITTEN):
                 self._finite.setdefault(output.key, None)
@@ -119,7 +119,7 @@ class NonFinite:
         """Return whether a call makes a NaN or fails if it runs again, with ones for the inputs in ``lost``."""
         ones = {key: torch.ones_like(tensor) for key, tensor in (lost or {}).items()}
         values = self.again([index], given=ones)
-        return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
+        return values is None or any(bool(one.isnan().any()) for one in outputs(self.step, values, [index]))
 
     def again(
         self,
@@ -131,8 +131,8 @@ class NonFinite:
     ) -> Values | None:
         """Run calls again and return their values; None if one fails. Without ``given``, remake overwritten inputs."""
         with contextlib.suppress(Exception), torch.no_grad():  # any exception means that a kernel rejects a dtype
-            needed = indices if given else self._step.before(indices, 0)
-            return self._step.run(needed, is_wide=is_wide, given=given, leaf=leaf)
+            needed = indices if given else self.step.before(indices, 0)
+            return self.step.run(needed, is_wide=is_wide, given=given, leaf=leaf)
         return None
 
     def is_exact(self, index: int, leaf: Callable[[Tensor], Tensor] = Tensor.detach) -> bool | None:
@@ -141,12 +141,12 @@ class NonFinite:
         With ``Tensor.double`` as ``leaf``, the call runs in float64. Return None if its kernel rejects the dtype.
         """
         wide = self.again([index], is_wide=True, leaf=leaf)
-        return None if wide is None else not all(map(is_finite, outputs(self._step, wide, [index])))
+        return None if wide is None else not all(map(is_finite, outputs(self.step, wide, [index])))
 
     def flow(self, start: int) -> Flow:
         """Return the flow of the non-finite values of a call."""
         flow = Flow(start)
-        calls = self._step.calls
+        calls = self.step.calls
         reached = self._bad(start)
         for index in range(start, len(calls)):
             call = calls[index]
@@ -163,12 +163,11 @@ class NonFinite:
         return flow
 
     def _bad(self, index: int) -> set[int]:
-        return {one.key[0] for one in self._step.calls[index].outputs if not one.is_finite}
+        return {one.key[0] for one in self.step.calls[index].outputs if not one.is_finite}
 
     def _is_end(self, index: int) -> bool:
         """Return whether a call is in an optimizer's step, or has a non-finite weight, gradient or unread result."""
-        step = self._step
-        phase, made = step.phase(index), step.calls[index].outputs
+        phase, made = self.step.phase(index), self.step.calls[index].outputs
         if phase == STEP or any(one.key in self._ends for one in made if not one.is_finite):
             return True
         # The later results of a call in forward are usually for its backward.
@@ -176,25 +175,22 @@ class NonFinite:
         return any(not one.is_finite and not self._is_read(index, one.key[0]) for one in last)
 
     def _is_read(self, index: int, memory: int) -> bool:
-        calls = (self._step.calls[reader] for reader in self._step.readers[memory] if reader > index)
+        calls = (self.step.calls[reader] for reader in self.step.readers[memory] if reader > index)
         return any(
             not any(name in call.name for name in _NOT_READERS) and not all(one.is_view for one in call.outputs)
             for call in calls
         )
 
     def cause(self, flow: Flow) -> int | None:
-        """Return the first call of a flow with non-finite values that are finite in float32.
-
-        Return None if results of the step that the flow reaches, such as the loss, are non-finite in float32 as well.
-        """
+        """Return the first call that is worse than in float32; None if an end of the flow is non-finite in float32."""
         # In backward, a saved view of a result does not run again, and has the values of the program.
-        ends = [one for one in flow.ends if self._step.phase(one) == FORWARD] or flow.ends
+        ends = [one for one in flow.ends if self.step.phase(one) == FORWARD] or flow.ends
         indices = [flow.start, *(one for one in flow.calls if one <= max(ends, default=flow.start))]
         here, wide = self.again(indices), self.again(indices, is_wide=True)
-        if here is None or wide is None or not all(map(is_finite, outputs(self._step, wide, ends))):
+        if here is None or wide is None or not all(map(is_finite, outputs(self.step, wide, ends))):
             return None
         for index in indices:
-            if is_worse(*(outputs(self._step, values, [index]) for values in (here, wide))):
+            if is_worse(*(outputs(self.step, values, [index]) for values in (here, wide))):
                 return index
         return flow.start
 
@@ -202,14 +198,14 @@ class NonFinite:
         """Return whether a flow changes finite results. Infinities that softmax maps to zero do not change them."""
         indices = [flow.start, *flow.calls, *flow.borders]
         here, wide = self.again(indices), self.again(indices, is_wide=True)
-        if here is None or wide is None or all(map(is_finite, outputs(self._step, here, [flow.start]))):
+        if here is None or wide is None or all(map(is_finite, outputs(self.step, here, [flow.start]))):
             return True
         # The calls that read infinities run in float32, so that only the infinities differ, and not the rounding.
         mixed = {key: torch.where(one.isfinite(), one, wide[key]) for key, one in here.items() if not is_finite(one)}
         here, wide = (self.again(flow.borders, is_wide=True, given=one) for one in (here, {**here, **mixed}))
         if here is None or wide is None:
             return True
-        borders = zip(outputs(self._step, here, flow.borders), outputs(self._step, wide, flow.borders), strict=True)
+        borders = zip(outputs(self.step, here, flow.borders), outputs(self.step, wide, flow.borders), strict=True)
         return any(difference(one, two) > _SAME for one, two in borders)
 
 
@@ -222,10 +218,8 @@ def is_finite(tensor: Tensor) -> bool:
 
 def is_worse(results: list[Tensor], expected: list[Tensor]) -> bool:
     """Return whether any element of the results is non-finite where the expected one is finite."""
-    return any(
-        not is_finite(one) and bool((right.to_dense().isfinite() & ~one.to_dense().isfinite()).any())
-        for one, right in zip(results, expected, strict=True)
-    )
+    bad = [both for both in zip(results, expected, strict=True) if not is_finite(both[0])]
+    return any(bool((right.to_dense().isfinite() & ~one.to_dense().isfinite()).any()) for one, right in bad)
 
 
 def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]:

@@ -199,33 +199,34 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
             # If a finding made the weights non-finite, all later values follow from it.
             is_lost = self._is_spoiled and not all(map(is_finite, self._model.parameters()))
             if any_non_finite(first) and not is_lost:
-                with self._step() as (step, values):
-                    self._findings(step, values, first)
+                with self._step() as values:
+                    self._findings(values, first)
 
     def _check_before_writes(self) -> None:
         """Search for findings before an optimizer writes weights, and in some steps for gradients that underflow."""
         self._check()
         if self._overflowing is None and (self.steps < _PATIENCE or self.steps % _PATIENCE == 0):
-            with _paused(), self._step() as (step, values), torch.no_grad():
-                for name, share in _lost_gradients(step, values, self._model):
+            with _paused(), self._step() as values, torch.no_grad():
+                for name, share in _lost_gradients(values, self._model):
                     self._lost[name] += 1
                     if self._lost[name] == _LOSSY_STEPS:
                         self.flushed.append(Flushed(self.steps, name, share))
 
     @contextlib.contextmanager
-    def _step(self) -> Iterator[tuple[StepCalls, NonFinite]]:
-        """Yield the calls of the current step and its non-finite values, and restore the random state afterwards."""
+    def _step(self) -> Iterator[NonFinite]:
+        """Yield the non-finite values of the current step, and restore the random state afterwards."""
         self._intercepted += self._observer.take_calls()
         step = StepCalls(held_calls(), self._intercepted, self._observer.modules)
         restore_random_state = devices.random_state()
         try:
             with without_dispatch_modes():
                 ends = {key_of(tensor) for tensor in self._weights_and_gradients()}
-                yield step, NonFinite(step, ends, self._is_spoiled)
+                yield NonFinite(step, ends, self._is_spoiled)
         finally:
             restore_random_state()
 
-    def _findings(self, step: StepCalls, values: NonFinite, first: int) -> None:
+    def _findings(self, values: NonFinite, first: int) -> None:
+        step = values.step
         found: list[tuple[Flow, bool, bool]] = []
         for index, is_nan_given in values.first():
             if index >= first and len(found) < _MOST:
@@ -244,7 +245,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         has_scaler = any(check in call.name for call in step.calls for check in checks)
         for flow, is_nan_given, is_exact in found:
             index = flow.start
-            make = partial(find, step, values, index, self._model, self.steps, is_nan_given)
+            make = partial(find, values, index, self._model, self.steps, is_nan_given)
             # A smaller scale avoids an overflow of float32 that is finite in float64.
             is_exact = is_exact and values.is_exact(index, Tensor.double) is not False
             if has_scaler and step.phase(index) == BACKWARD and not (is_nan_given or is_exact):
@@ -298,12 +299,12 @@ def _paused() -> Iterator[None]:
         pause_holding(False)
 
 
-def _lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:
+def _lost_gradients(values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:
     """Yield the name of each parameter most of whose gradient is zero, but not in float32, and the share of zeros."""
     found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     grads = {name: grad for name, grad in found.items() if grad.layout is torch.strided and grad.numel() > 0}
-    backward = [index for index in range(len(step.calls)) if step.phase(index) == BACKWARD]
-    if not any(one.dtype is torch.float16 for index in backward for one in step.calls[index].outputs):
+    backward = [index for index in range(len(values.step.calls)) if values.step.phase(index) == BACKWARD]
+    if not any(one.dtype is torch.float16 for index in backward for one in values.step.calls[index].outputs):
         return
     kept = read_numbers([torch.linalg.vector_norm(grad, 0).float() for grad in grads.values()])
     shares = {name: 1 - count / grads[name].numel() for name, count in zip(grads, kept, strict=True)}
