@@ -112,6 +112,6 @@ class CastReader(Reader):
             self.report(node, what, "write '>=2.10', '<2.13' or '>=2.10,<2.13'")
         if torch is not None and (torch & SUPPORTED).empty:
             what = f"torch: expected a range with a supported release ({SUPPORTED}), got '{torch}'"
-            self.report(node, what, "remove the entry")
+            self.report(node, what, "correct the range, or remove the alternative or overload with it")
             return None
         return torch

@@ -22,7 +22,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint for an unknown name: a known name, up to 20 known names, or the advice to check the spelling."""
-    names = sorted(set(known))
+    names = list(dict.fromkeys(known))
     if near := closest(name, names) or (names[0] if len(names) == 1 else None):
         return f"did you mean '{near}'?"
     return f"use one of {', '.join(names)}" if 0 < len(names) <= 20 else "check the spelling"

@@ -107,7 +107,7 @@ def keep(module: nn.Module) -> Handle:
     for obstacle in dict.fromkeys(obstacle for _, obstacle in texts):
         names = [name for name, other in texts if other == obstacle]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        warn(f"cast_cache.keep ignores each tensor that {obstacle}: {', '.join(names[:_NAMED])}{more}")
+        warn(f"cast_cache.keep ignores {', '.join(names[:_NAMED])}{more}: each {obstacle}")
     new = WeakIdKeyDictionary({tensor: None for tensor in tensors if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
     for tensor in tensors:
         _extension.keep_casts(tensor)

@@ -110,7 +110,7 @@ class XLA(DeviceType):
 
     def check_region(self) -> None:
         if not self.is_here:
-            raise RuntimeError(f"device_type: expected an imported {_XLA_PACKAGE} for 'xla', got none; import it first")
+            raise RuntimeError(f"device_type: 'xla' requires {_XLA_PACKAGE}, which is not imported; import it first")
 
     def overrides(self) -> list[str]:
         return [

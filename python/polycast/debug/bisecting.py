@@ -67,7 +67,8 @@ def bisect(
 
     Args:
         check: A function that runs the program, and returns whether the program is good, as a true or a false value. An
-            exception counts as bad. Each call must do the same, so seed random numbers and create trained models in it.
+            exception counts as bad. Each call must run the same program, so seed the random numbers in ``check``, and
+            create there each model that it trains.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which the program is bad, in one of the forms of ``good``.
         repeat: The largest number of runs for an answer. The answer is bad after the first bad run. If a share p of the
@@ -254,7 +255,7 @@ class Search:
         elif end == "good" and self._good == Policy("fp32"):
             condition = "if it imports polycast, " if self._calls is None else ""
             remedy = f"{condition}look for causes other than mixed precision, because the program also fails in float32"
-        got = f"a {'bad' if is_bad else 'good'} run; {remedy}. The last run: {run.message}"
+        got = f"one under which it is {'bad' if is_bad else 'good'}; {remedy}. The last run: {run.message}"
         raise ValueError(f"{end}: expected a policy under which the program is {end}, got {got}")
 
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:

@@ -23,7 +23,7 @@ _FUNCTION = "Backward"  # the name of the node of a `torch.autograd.Function` en
 
 @dataclass(frozen=True)
 class Finding:
-    """An op that makes infinities or NaNs from finite inputs, or NaNs from infinities, and the op that causes them.
+    """An op with a non-finite result from finite inputs, or NaNs from infinities, and the op where the problem begins.
 
     An op whose inputs had NaNs is a finding as well if no watched op made the NaNs.
     """
@@ -163,7 +163,8 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
         if key in written and not makers:
             return f"it overwrote a tensor in {dtype}: check the values before the call, or keep the tensor in float32"
     if advice.is_finite_wide is False:
-        return "it is non-finite even with the calls before it in float32: polycast.debug.bisect tries all calls"
+        remedy = "check the values, or if the program is finite in float32, run polycast.debug.bisect"
+        return f"it is non-finite even with the calls before it in float32: {remedy}"
     ops = ", ".join(dict.fromkeys(op for _, op in advice.tried))
     is_lower = any(one.dtype in LOWER for one in call.outputs)
     if is_lower and advice.is_finite_wide and not step.calls[advice.start].is_in_region:

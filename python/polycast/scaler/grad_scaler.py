@@ -54,8 +54,7 @@ class GradScaler(TorchGradScaler):
             the shards of FSDP1 the default is all ranks.
 
     Raises:
-        TypeError, ValueError: If ``init_scale`` is not a finite number within the bounds, a bound is NaN, or PyTorch
-            lacks the device.
+        TypeError, ValueError: If ``init_scale`` is not a finite number in valid bounds, or PyTorch lacks the device.
         AssertionError: As in PyTorch, if ``growth_factor`` is not above 1, or ``backoff_factor`` is not below 1.
 
     Example:
@@ -92,7 +91,8 @@ class GradScaler(TorchGradScaler):
         process_group: Any = None,
     ) -> None:
         if not min_scale <= max_scale:
-            raise ValueError(f"min_scale: expected at most max_scale, got {min_scale=} and {max_scale=}; change either")
+            got = f"{min_scale=} and {max_scale=}; pass numbers with min_scale <= max_scale"
+            raise ValueError(f"min_scale: expected at most max_scale, got {got}")
         # With a scale of 0 all gradients are 0, and NaN after the division. The reciprocal of `tiny` is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
@@ -134,7 +134,8 @@ class GradScaler(TorchGradScaler):
         Raises:
             TypeError, AssertionError: If ``optimizer`` is not an optimizer, or if nothing was scaled.
             ValueError: If a number is not positive, or ``norm_type`` is not 2 for complex gradients.
-            RuntimeError: If this method or ``step`` was called since ``update``, or with a ``process_group`` or FSDP1.
+            RuntimeError: If this method or ``step`` was called since the last ``update``, or if the scaler has a
+                ``process_group`` or the parameters belong to FSDP1.
         """
         if not hasattr(optimizer, "param_groups"):
             kind = type(optimizer).__name__
@@ -159,8 +160,8 @@ class GradScaler(TorchGradScaler):
 
         Args:
             optimizer: The optimizer to step.
-            args, kwargs: Arguments of ``optimizer.step``. A closure must be positional. It sees unscaled gradients, is
-                not called if the step is skipped, and costs one sync, except with PyTorch's fused optimizers.
+            args, kwargs: Arguments of ``optimizer.step``. A closure must be positional. Except with PyTorch's fused
+                optimizers, it sees unscaled gradients, is not called if the step is skipped, and costs one sync.
 
         Raises:
             RuntimeError: As in PyTorch, if the optimizer was stepped since the last ``update``, or if ``closure`` is a
@@ -171,7 +172,7 @@ class GradScaler(TorchGradScaler):
         if not self._enabled:
             return super().step(optimizer, *args, **kwargs)
         if "closure" in kwargs:
-            remedy = "Pass the closure by position."
+            remedy = "Pass the closure as a positional argument."
             raise RuntimeError(f"Closure use is not currently supported if GradScaler is enabled. {remedy}")
         state, found_inf = self._prepare(optimizer, "step", args[0] if args else None)
         return self._take_step(optimizer, state, found_inf, args, kwargs)
@@ -209,7 +210,7 @@ class GradScaler(TorchGradScaler):
                 the scale shrinks or grows as :class:`GradScaler` describes.
 
         Raises:
-            AssertionError: As in PyTorch, if nothing was scaled, if a tensor is invalid, or for None before any check.
+            AssertionError: As in PyTorch, if a tensor is invalid, or nothing was scaled or (for None) checked.
             TypeError, ValueError: If ``new_scale`` is neither a tensor nor a positive, finite number.
         """
         if not self._enabled:

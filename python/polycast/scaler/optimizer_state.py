@@ -45,8 +45,9 @@ class OptimizerState:
         if self.of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step(); call it before step()")
         if self.process_group is not None:
-            text = "clip_grad_norm() is not supported with FSDP1 or a process_group, whose ranks may share gradients"
-            raise RuntimeError(f"{text}; use the clip_grad_norm_() of the module")
+            text = "clip_grad_norm() is not supported with FSDP1 or a process_group, because a rank may have only part"
+            remedy = "call unscale_(), then FSDP1's clip_grad_norm_(), or without FSDP1 clip by the norm over the group"
+            raise RuntimeError(f"{text} of the gradients; {remedy}")
         if self.clip_coef is not None:
             text = "clip_grad_norm() has already been called on this optimizer since the last update()"
             raise RuntimeError(f"{text}; call update() after every batch, including batches that you skip")
@@ -126,7 +127,7 @@ def multiply(groups: list[Group], factor: Tensor, allow_float16: bool = False) -
 
 
 def clip_in_place(groups: list[Group], max_norm: float, norm_type: float) -> Tensor:
-    """Clip gradients in place by PyTorch's function, and return the norm of the whole gradients."""
+    """Clip gradients in place with PyTorch's function, and return the norm of the whole gradients."""
     params = [param for group in groups for param in group["params"]]
     norm: Any = torch.nn.utils.clip_grad_norm_(params, max_norm, norm_type)
     whole: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm

@@ -162,7 +162,7 @@ def needs_fewer_rules_later() -> bool:
     return wrong in (set(), {IN}, {AT_B, IN}) if ("matmul", "") in found else len(wrong) < 3
 
 
-class Planted(NamedTuple):
+class Injected(NamedTuple):
     """A program, the culprits to find, and the fix if it has fewer rules than the culprits."""
 
     check: Callable[[], bool]
@@ -179,79 +179,79 @@ LINEAR_B, DEEP = ("linear", "b"), ("linear", "a.inner.deep")
 FIRST = ("linear", "first")
 MOST = 40  # Each search may need at most this many runs.
 FP32 = ("fp32", "built-in")
-PLANTED = {
-    "an op in a module": Planted(failing({IN}), MODEL, [IN]),
-    **{f"{op} in b": Planted(failing({(op, "b")}), MODEL, [(op, "b")]) for op in OPS},
-    "an op in the model itself": Planted(failing({("matmul", "")}), MODEL, [("matmul", "")]),
-    "an op deep inside": Planted(failing({DEEP}), MODEL, [DEEP]),
-    "an op, without a model": Planted(failing({IN}), None, [("linear", "")]),
-    "an op, of all in float32": Planted(failing({IN}), MODEL, [IN], ends=FP32),
-    "two together": Planted(failing({IN, AT_B}), MODEL, [IN, AT_B], [IN]),
-    "two ops of a module together": Planted(failing({AT_B, LINEAR_B}), MODEL, [AT_B, LINEAR_B], [LINEAR_B]),
-    "an op in two modules together": Planted(failing({IN, LINEAR_B}), MODEL, [IN, LINEAR_B], [LINEAR_B]),
-    "a module and its submodule": Planted(failing({IN, DEEP}), MODEL, [IN, DEEP], [DEEP]),
-    "three together": Planted(failing({IN, AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [DEEP]),
-    "two together, without a model": Planted(failing({IN, AT_B}), None, [("linear", ""), BMM], [("linear", "")]),
-    "either of two": Planted(failing({IN}, {AT_B}), MODEL, [IN, AT_B]),
-    "either of two ops of a module": Planted(failing({AT_B}, {LINEAR_B}), MODEL, [AT_B, LINEAR_B]),
-    "either of three": Planted(failing({IN}, {AT_B}, {LINEAR_B}), MODEL, [IN, AT_B, LINEAR_B]),
-    "one, or two together": Planted(failing({IN}, {AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [IN]),
-    "backward: a gradient underflows": Planted(gradient_survives, MODEL, [BMM]),
-    "backward: a function's own op": Planted(backward_is_exact, None, [("mm", "")]),
-    "forward in a training step": Planted(partial(LAYERS.is_finite, is_trained=True), LAYERS, [FIRST]),
-    "a checkpointed layer": Planted(partial(AGAIN.is_finite, is_trained=True), AGAIN, [FIRST]),
-    "an inference": Planted(LAYERS.is_finite, LAYERS, [FIRST], ends=FP32),
-    "the loss": Planted(partial(is_float, OPS["bmm"]), MODEL, [BMM]),
-    "a loss of another module": Planted(lambda: failing({AT_B}, model=OTHER)(), MODEL, [BMM]),
-    "a shared module": Planted(failing({AT_B}, model=SHARED), SHARED, [AT_B]),
-    "a compiled part": Planted(partial(is_float, COMPILED), MODEL, [BMM]),
-    "a compiled part, without a model": Planted(partial(is_float, COMPILED), None, [BMM]),
-    "a thread": Planted(lambda: in_a_thread(partial(is_float, OPS["bmm"])), MODEL, [BMM], is_unseen=True),
-    "a module in a thread": Planted(lambda: in_a_thread(failing({IN})), MODEL, [IN], is_unseen=True),
-    "a worker": Planted(in_a_worker, MODEL, [BMM], is_unseen=True),
-    "a worker of a loader": Planted(in_a_loader, MODEL, [BMM], is_unseen=True),
-    "a child process": Planted(in_a_child_process, MODEL, [BMM], is_unseen=True),
-    "a region with rules": Planted(in_a_region_with_rules, MODEL, [IN]),
-    "a module with rules": Planted(failing({IN}, model=WITH_RULES), WITH_RULES, [IN]),
-    "a module with rules in a region with rules": Planted(
+INJECTED = {
+    "an op in a module": Injected(failing({IN}), MODEL, [IN]),
+    **{f"{op} in b": Injected(failing({(op, "b")}), MODEL, [(op, "b")]) for op in OPS},
+    "an op in the model itself": Injected(failing({("matmul", "")}), MODEL, [("matmul", "")]),
+    "an op deep inside": Injected(failing({DEEP}), MODEL, [DEEP]),
+    "an op, without a model": Injected(failing({IN}), None, [("linear", "")]),
+    "an op, of all in float32": Injected(failing({IN}), MODEL, [IN], ends=FP32),
+    "two together": Injected(failing({IN, AT_B}), MODEL, [IN, AT_B], [IN]),
+    "two ops of a module together": Injected(failing({AT_B, LINEAR_B}), MODEL, [AT_B, LINEAR_B], [LINEAR_B]),
+    "an op in two modules together": Injected(failing({IN, LINEAR_B}), MODEL, [IN, LINEAR_B], [LINEAR_B]),
+    "a module and its submodule": Injected(failing({IN, DEEP}), MODEL, [IN, DEEP], [DEEP]),
+    "three together": Injected(failing({IN, AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [DEEP]),
+    "two together, without a model": Injected(failing({IN, AT_B}), None, [("linear", ""), BMM], [("linear", "")]),
+    "either of two": Injected(failing({IN}, {AT_B}), MODEL, [IN, AT_B]),
+    "either of two ops of a module": Injected(failing({AT_B}, {LINEAR_B}), MODEL, [AT_B, LINEAR_B]),
+    "either of three": Injected(failing({IN}, {AT_B}, {LINEAR_B}), MODEL, [IN, AT_B, LINEAR_B]),
+    "one, or two together": Injected(failing({IN}, {AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [IN]),
+    "backward: a gradient underflows": Injected(gradient_survives, MODEL, [BMM]),
+    "backward: a function's own op": Injected(backward_is_exact, None, [("mm", "")]),
+    "forward in a training step": Injected(partial(LAYERS.is_finite, is_trained=True), LAYERS, [FIRST]),
+    "a checkpointed layer": Injected(partial(AGAIN.is_finite, is_trained=True), AGAIN, [FIRST]),
+    "an inference": Injected(LAYERS.is_finite, LAYERS, [FIRST], ends=FP32),
+    "the loss": Injected(partial(is_float, OPS["bmm"]), MODEL, [BMM]),
+    "a loss of another module": Injected(lambda: failing({AT_B}, model=OTHER)(), MODEL, [BMM]),
+    "a shared module": Injected(failing({AT_B}, model=SHARED), SHARED, [AT_B]),
+    "a compiled part": Injected(partial(is_float, COMPILED), MODEL, [BMM]),
+    "a compiled part, without a model": Injected(partial(is_float, COMPILED), None, [BMM]),
+    "a thread": Injected(lambda: in_a_thread(partial(is_float, OPS["bmm"])), MODEL, [BMM], is_unseen=True),
+    "a module in a thread": Injected(lambda: in_a_thread(failing({IN})), MODEL, [IN], is_unseen=True),
+    "a worker": Injected(in_a_worker, MODEL, [BMM], is_unseen=True),
+    "a worker of a loader": Injected(in_a_loader, MODEL, [BMM], is_unseen=True),
+    "a child process": Injected(in_a_child_process, MODEL, [BMM], is_unseen=True),
+    "a region with rules": Injected(in_a_region_with_rules, MODEL, [IN]),
+    "a module with rules": Injected(failing({IN}, model=WITH_RULES), WITH_RULES, [IN]),
+    "a module with rules in a region with rules": Injected(
         partial(in_a_region_with_rules, WITH_RULES), WITH_RULES, [IN]
     ),
-    "the module that has the rules": Planted(
+    "the module that has the rules": Injected(
         failing({("linear", "a")}, model=WITH_RULES), WITH_RULES, [("linear", "a")]
     ),
-    "a layer next to one whose outer module has rules": Planted(ends_in_float, WRAPPED, [("linear", "1")]),
-    "an op and the op that it runs": Planted(einsum_is_exact, None, [EINSUM]),
-    "an op and the op that it runs, next to a model": Planted(einsum_is_exact, MODEL, [EINSUM]),
-    "an op, and another that it does not run": Planted(
+    "a layer next to one whose outer module has rules": Injected(ends_in_float, WRAPPED, [("linear", "1")]),
+    "an op and the op that it runs": Injected(einsum_is_exact, None, [EINSUM]),
+    "an op and the op that it runs, next to a model": Injected(einsum_is_exact, MODEL, [EINSUM]),
+    "an op, and another that it does not run": Injected(
         lambda: einsum_is_exact() or is_float(OPS["linear"]), None, [EINSUM, ("linear", "")], [EINSUM]
     ),
-    "rules that one pass over the fix keeps": Planted(needs_fewer_rules_later, MODEL, [AT_B, IN, DEEP], [DEEP]),
-    "an op that another runs, and the other": Planted(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
-    "an op next to one that runs it": Planted(bmm_is_exact_next_to_einsum, None, [BMM]),
-    "softmax and the op that it runs": Planted(
+    "rules that one pass over the fix keeps": Injected(needs_fewer_rules_later, MODEL, [AT_B, IN, DEEP], [DEEP]),
+    "an op that another runs, and the other": Injected(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
+    "an op next to one that runs it": Injected(bmm_is_exact_next_to_einsum, None, [BMM]),
+    "softmax and the op that it runs": Injected(
         partial(is_float, OPS["softmax"]), MODEL, [("softmax", "")], ends=("fp32", {"_softmax": LOWER})
     ),
-    "softmax": Planted(
+    "softmax": Injected(
         partial(is_float, OPS["softmax"]), None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})
     ),
 }
 
 # These programs have no culprit. The last value is a part of the error.
 NOTHING = {
-    "nothing wrong": (lambda: True, MODEL, "got a good run; check that it runs ops in"),
-    "nothing wrong, without a model": (lambda: True, None, "got a good run; check that it runs ops in"),
+    "nothing wrong": (lambda: True, MODEL, "which it is good; check that it runs ops in"),
+    "nothing wrong, without a model": (lambda: True, None, "which it is good; check that it runs ops in"),
     "float32 fails too": (lambda: False, MODEL, "mixed precision, because the program also fails in float32"),
     "float32 raises too": (lambda: 1 / 0, None, "mixed precision, because the program also fails in float32"),
     "a region with rules, without a model": (in_a_region_with_rules, None, "remove its regions' rules for linear"),
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", INJECTED)
 def test_injected_culprits_are_found_with_the_smallest_fix(name: str) -> None:
-    planted = PLANTED[name]
-    found = bisect(planted.check, *planted.ends, model=planted.model)
+    injected = INJECTED[name]
+    found = bisect(injected.check, *injected.ends, model=injected.model)
     print(found)
-    assert sorted(one[:2] for one in found.culprits) == sorted(planted.culprits)
+    assert sorted(one[:2] for one in found.culprits) == sorted(injected.culprits)
     rules = {"": found.policy, **found.modules}
     fix = {
         (str(op).partition(".")[0], module)
@@ -259,10 +259,10 @@ def test_injected_culprits_are_found_with_the_smallest_fix(name: str) -> None:
         for op in policy
         if "fp32" in str(policy.rules[op])
     }
-    assert found.proved and sorted(fix) == sorted(planted.culprits if planted.fix is None else planted.fix)
+    assert found.proved and sorted(fix) == sorted(injected.culprits if injected.fix is None else injected.fix)
     assert found.runs <= MOST
-    assert ("was not recorded: a compiled part, another thread" in str(found)) is planted.is_unseen
-    together = len(planted.culprits) > len(fix)
+    assert ("was not recorded: a compiled part, another thread" in str(found)) is injected.is_unseen
+    together = len(injected.culprits) > len(fix)
     assert ("fail only together, so one of their rules is enough for a fix." in str(found)) is together
 
 
