@@ -75,7 +75,7 @@ class Schemas:
         dtype = BaseType(BaseTy.ScalarType)
         variant = schema.kind().name
         aliases = [argument.annotation for argument in arguments if argument.annotation is not None]
-        if variant == FUNCTIONAL and any(annotation.is_write for annotation in aliases):  # `record_stream`, for example
+        if variant == FUNCTIONAL and any(annotation.is_write for annotation in aliases):  # `record_stream` has one.
             variant = SchemaKind.mutable.name
         elif variant == FUNCTIONAL and aliases and join_name(op, overload) not in self._cast_by_torch:
             variant = VIEW

@@ -105,8 +105,8 @@ def load(path: Path, name: str) -> Node:
 
 
 def _check(node: Node, depth: int = 0) -> Iterator[Problem]:
-    """Yield a problem for each key that is a duplicate or not a string. Raise a PolicyError for too many levels."""
-    if depth > _DEPTH and not isinstance(node, Text):  # for example, an alias that contains itself
+    """Yield a problem for each key that is a duplicate or not a string. Raise a PolicyError if nesting is too deep."""
+    if depth > _DEPTH and not isinstance(node, Text):  # An alias may contain itself.
         raise PolicyError([Problem(location(node), f"expected at most {_DEPTH} nested levels, got more", "use fewer")])
     for item in node.value if isinstance(node, Sequence) else ():
         yield from _check(item, depth + 1)

@@ -5,7 +5,7 @@
 
 While polycast's kernels are installed for any device, these parts differ from stock PyTorch:
 
-- the kernels of ops on autocast keys, which cast by the policy. An out-of-tree backend without a fallback gets one.
+- the kernels of ops on autocast keys, which follow the policy. An out-of-tree backend without a fallback gets one.
 - ``torch.utils.checkpoint.CheckpointFunction.forward``,
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator`` (since torch 2.15
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
@@ -244,7 +244,7 @@ def _follow() -> None:
     refresh_kernels()
     if installed_kernels():
         for name in CHANGES:
-            if not _is_importing(name):  # otherwise the hook makes the change
+            if not _is_importing(name):  # The hook changes a module after its import.
                 _change(name)
     else:
         _late.clear()

@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 __all__ = [
-    "CustomOpDef",  # Policies accept an op of `torch.library.custom_op`. Otherwise users would write its name.
+    "CustomOpDef",  # Policies accept ops of `torch.library.custom_op`. Without the class, users could pass only names.
     "FakeTensor",  # The debug tools omit calls on fake tensors, and samples can be fake tensors.
     "OpOverload",  # Policies accept an op from `torch.ops`, and the debug tools distinguish it from a higher-order op.
     "OpOverloadPacket",
@@ -163,7 +163,7 @@ def guard_manager_class() -> Any:
 def output_graph_class() -> Any:
     """Import dynamo, and return the class whose ``call_user_compiler`` passes a graph to the backend.
 
-    Without the class, compiled backward would cast by the region around the call.
+    Without the class, compiled backward would cast according to the region around the call.
     """
     from torch._dynamo.output_graph import OutputGraph
 

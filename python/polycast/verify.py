@@ -28,7 +28,7 @@ from polycast.scope import process
 PASSED, FAILED, UNCHECKED = "passed", "failed", "not checked"
 _ALLOWED = 1.05  # our mean error may be this many times the error of `torch.optim`
 DESCRIPTIONS = {
-    "rules": "each op returns the bits that it returns if its inputs are cast by hand",
+    "rules": "each op returns the same bits as a call whose inputs are cast by hand",
     "steps": f"a skipped step changes nothing; the mean absolute error of the parameters against float64 is at most "
     f"{_ALLOWED:g} times the error of torch.optim",
 }
@@ -71,7 +71,7 @@ class Verification:
         return [check for check in self.checks if check.outcome == FAILED]
 
     def __str__(self) -> str:
-        """Return the facts, then the counts and the unpassed checks of each part, then the verdict."""
+        """Return the facts, then the counts and the failed and unchecked checks of each part, then the verdict."""
         paragraphs = [lines_of([*self.facts.items()])]
         for part in dict.fromkeys(check.part for check in self.checks):
             checks = [check for check in self.checks if check.part == part]

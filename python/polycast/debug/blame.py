@@ -1,4 +1,4 @@
-"""The share of the error of a program's results that each op causes.
+"""The share of each op in the error of a program's results.
 
 Note [Which op is responsible for an error?]
 A small error of an op may become large: the cosine of a large angle that is 0.1 % wrong can be anything. So we divide

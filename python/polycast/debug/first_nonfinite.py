@@ -54,7 +54,7 @@ class NonFinite:
     def __init__(self, step: StepCalls, ends: set[Key], is_spoiled: bool) -> None:
         self.step, self._ends, self._is_spoiled = step, ends, is_spoiled
         self._finite: dict[Key, bool | None] = {}
-        self._memories: set[int] = set()  # these memories have non-finite values
+        self._memories: set[int] = set()  # these storages have non-finite values
 
     def first(self) -> Iterator[tuple[int, bool]]:
         """Yield the calls that make infinities and NaNs from finite values, or NaNs from intended infinities.

@@ -24,10 +24,10 @@ class Observer:
     """A recorder of the program's calls that autocast intercepts.
 
     It records the thread that enters it, and the threads in which PyTorch runs the backward of this thread. PyTorch
-    reports the calls, and our kernels report the rules that they follow.
+    reports the calls, and our kernels report the rules that they follow. A process has at most one active observer.
 
     Args:
-        tool: The name of the tool in errors. A process has at most one active observer.
+        tool: The name of the tool in errors.
         model: The model whose module names identify the calls.
         lines: Whether to record the program's line for each call.
         limit: The largest number of calls to record between two calls of ``take_calls``.

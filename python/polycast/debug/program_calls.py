@@ -39,7 +39,7 @@ class StepCalls:
         self._intercepted = {call.order: call for call in intercepted}
         self._modules = modules
         self.readers: defaultdict[int, list[int]] = defaultdict(list)
-        """The calls that read from a memory, by the address of the memory."""
+        """The calls that read from a storage, by the address of the storage."""
         self._makers: list[list[tuple[int, ...]]] = []
         self._made: dict[Key, int] = {}
         self._written: defaultdict[int, list[int]] = defaultdict(list)

@@ -252,7 +252,7 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
                 self._overflowing = self._overflowing or make
             else:
                 finding = make()
-                if finding.remedy not in [one.remedy for one in self._pending]:  # otherwise one rule avoids both
+                if finding.remedy not in [one.remedy for one in self._pending]:  # One remedy avoids both findings.
                     self._pending.append(finding)
 
     def _weights_and_gradients(self) -> Iterator[Tensor]:

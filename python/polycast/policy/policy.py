@@ -63,7 +63,7 @@ class Policy(Mapping[str, Casts]):
     The value of a rule is one of these:
 
     - "unlisted", a category of :func:`polycast.policy.categories` except "stock", or a dtype such as "bfloat16",
-    - a mapping from devices to such values. A device without a key has the value of the device that it is like in
+    - a mapping from devices to such values. A device without a key has the value of the device in its ``like`` in
       ``policy.yaml``, otherwise the value of ``others``. With ``others: unlisted``, such a device is always unlisted.
 
     Args:

@@ -98,7 +98,7 @@ def rows_of(release: Release) -> Rows:
         here = {device: built_in[device].category if device in built_in else UNLISTED for device in DEVICES}
         recorded = {device: release.category(asked, device) for device in release.devices}
         wanted = here | {device: category for device, category in recorded.items() if category not in (ABSENT, STOCK)}
-        # A device inherits the rule of the device that it is like, so either all related devices get a rule, or none.
+        # A device inherits the rule of the device in its `like`, so either all related devices get a rule, or none.
         families = {_root(device) for device in DEVICES if wanted[device] != here[device]}
         key, reason = exact_key(name), release.reasons.get(asked, "")
         refused = obstacles(key, [None if value == STOCK else value for value in wanted.values()])

@@ -1,7 +1,7 @@
 """Reductions over the ranks that step together: each rank checks its gradients, and all ranks agree.
 
 The sizes and the order of the sums do not depend on the gradients. All ranks of a mesh therefore sum tensors of equal
-sizes, even if some ranks lack gradients. Only a rank without any gradient syncs.
+sizes, even if some ranks lack gradients. Only a rank that has no gradients syncs.
 """
 
 import sys
@@ -17,7 +17,7 @@ from polycast.syncfree.tensor_lists import Group, moved
 
 
 class GradientCheck(NamedTuple):
-    """The result of a check of gradients on one device, of one mesh, if any, and with equal ``split_dims``."""
+    """The result of a check of gradients that have the same device, the same mesh or none, and equal ``split_dims``."""
 
     params: Sequence[Tensor]  # the parameters of the gradients
     mesh: Any  # the mesh of the parameters and their gradients; None unless both are DTensors

@@ -1,4 +1,4 @@
-"""The operators of a gradient scaler for devices without polycast's kernels, by PyTorch's ops and without a sync."""
+"""The operators of a gradient scaler for devices without polycast's kernels, with PyTorch's ops and without a sync."""
 
 import math
 

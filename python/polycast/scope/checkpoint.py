@@ -1,4 +1,4 @@
-"""Patches of activation checkpointing that rerun a function under the policies of its first run.
+"""Patches that make activation checkpointing rerun a function under the policies of its first run.
 
 PyTorch restores only the autocast state of devices. Its public functions look up the implementations of checkpoints in
 their module at each call, so we replace these attributes. The private ``torch.distributed._composable`` imports an

@@ -10,7 +10,7 @@ After dynamo has compiled a frame, it checks the new guards, and raises an error
 the process and the ids change only under the lock that dynamo holds while it compiles.
 
 Note [Why does backward compile without autocast under a policy?]
-AOTAutograd traces backward when it compiles forward, and casts the ops of backward by the region around the call. The
+When AOTAutograd compiles forward, it traces backward and casts its ops according to the region around the call. The
 backward of a float32 ``linear`` would therefore run ``mm`` in the region's dtype. In eager code backward runs outside
 of regions. We replace a private method, ``OutputGraph.call_user_compiler``, to set an option of AOTAutograd for graphs
 that are compiled under a policy. Other graphs compile as in stock PyTorch.

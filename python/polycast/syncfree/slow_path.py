@@ -25,7 +25,7 @@ def is_skipped(scalars: Scalars) -> bool:
 
 
 def read_lr(lr: Any) -> float:
-    """Return a learning rate as a number, because PyTorch's steps round tensors. Accelerator tensors need a sync."""
+    """Return ``lr`` as a number, because ``torch.optim`` rounds to a tensor's dtype. Reading an accelerator syncs."""
     number = float(lr)
     if isnan(number):
         raise ValueError(f"lr: expected a number, got {number}; pass a learning rate that is not NaN")
@@ -36,7 +36,7 @@ def read_lr(lr: Any) -> float:
 @torch.inference_mode(False)
 @torch.no_grad()
 def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor], scalars: Scalars) -> None:
-    """Update parameters of a group by the step of ``stock``, a class of ``torch.optim``.
+    """Update parameters of a group with the step of ``stock``, a class of ``torch.optim``.
 
     The step receives twins: tensors that share the memory of the parameters and have their own unscaled and clipped
     gradients. If the state needs a wider dtype than the parameter's, the twin is a copy in that dtype. If a float16

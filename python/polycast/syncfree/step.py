@@ -35,7 +35,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     _required_names: ClassVar[tuple[str, ...]] = ()
 
     def _start(self, params: ParamsT, state_dtype: Any, **options: Any) -> None:
-        """Initialize the optimizer by the constructor of its class in ``torch.optim``, with the same arguments."""
+        """Initialize the optimizer with the constructor of its class in ``torch.optim``, with the same arguments."""
         if options["differentiable"]:
             raise TypeError(
                 f"differentiable: expected False, got {options['differentiable']!r}; autograd does not record the "
@@ -93,8 +93,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             grad_scale: One floating-point element by which the gradients are divided.
             clip_coef: One floating-point element by which the gradients are multiplied.
 
-        If one of these tensors is None, the step uses the optimizer's attribute of this name, if any. PyTorch's
-        protocol for fused steps is similar: a gradient scaler can call a step of any signature.
+        If one of these tensors is None, the step uses the optimizer's attribute of this name, if any. A gradient
+        scaler sets them, as PyTorch's does for fused steps, so that it can call a step with any signature.
 
         Returns:
             The result of the closure, or None.

@@ -1,4 +1,4 @@
-"""The steps of Adam and SGD by PyTorch's fused kernels, on devices where these kernels skip and unscale, such as cuda.
+"""The steps of Adam and SGD with PyTorch's fused kernels, on devices where they skip and unscale, such as cuda.
 
 The kernels skip if ``found_inf`` is 1, have one divisor, and write the divided gradients back. They require lists of
 one dtype and one layout, so a step copies other tensors. Meta and fake tensors have no values, so a step only

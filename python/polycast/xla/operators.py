@@ -77,7 +77,7 @@ def _step(
 
 
 def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
-    """Return a float32 flag that is 1 if any tensor has an inf or NaN, and a vector with the flag of each tensor."""
+    """Return a float32 flag that is 1 if any tensor is non-finite, and a vector with the flag of each tensor."""
     check_arguments("find_non_finite", [tensors], [])
     found_inf, non_finite = call("find_non_finite", non_finite_flags, tensors)
     return found_inf, non_finite
@@ -101,10 +101,10 @@ def norm(tensors: Tensors, norm_type: float, grad_scale: Tensor | None = None) -
 
 
 def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
-    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if any gradient has an inf or NaN.
+    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if any gradient is non-finite.
 
     Returns:
-        A float32 vector with an element for each gradient: 1 if the gradient has an inf or NaN, otherwise 0.
+        A float32 vector with an element for each gradient: 1 if the gradient is non-finite, otherwise 0.
     """
 
     def build(ops: list[Op]) -> list[Op]:

@@ -31,12 +31,12 @@ def reduced(op: Op, start: float, combine: Callable[[Op, Op], Op]) -> Op:
 
 
 def all_finite(op: Op) -> Op:
-    """Return whether no element is inf or NaN. A comparison with NaN is false."""
+    """Return whether all elements are finite. A comparison with NaN is false."""
     return reduced(op.max(-op) < op.scalar_like(inf), True, lambda a, b: a & b)
 
 
 def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
-    """Return a float32 flag that is 1 if any op has an inf or NaN, and a vector with the flag of each op."""
+    """Return a float32 flag that is 1 if any op has a non-finite element, and a vector with the flag of each op."""
     finite = concatenated([all_finite(op) for op in ops])
     every = reduced(finite, True, lambda a, b: a & b)
     return [(op != op.scalar_like(True)).cast("f32") for op in (every, finite)]
