@@ -66,8 +66,8 @@ Rule Call::find_rule(Slot slot, DeviceIndex device) {
       found.spec == nullptr || !at::tracer::impl::is_dispatch_enabled(),
       "torch.jit.trace: a policy has a rule for ",
       name_of(slot),
-      ", and traced code casts by TorchScript's own lists; trace without the rule, or use torch.compile, which follows "
-      "it");
+      ", and traced code follows TorchScript's own cast lists; trace without the rule, or use torch.compile, which "
+      "follows it");
   return found.rule;
 }
 

@@ -88,9 +88,9 @@ void add_kernel(const std::string& name, const Device& device) {
   TORCH_CHECK_VALUE(
       !has_own_kernel(name, device),
       name,
-      " has an autocast kernel of its own on ",
+      ": a policy cannot override this operator's own autocast kernel on ",
       device.name,
-      ", which a policy cannot change; remove the rule of this operator");
+      "; remove the rule of this operator");
   state().added.emplace(Place(name, key), added_kernel(name, device));
 }
 

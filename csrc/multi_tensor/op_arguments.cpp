@@ -42,7 +42,7 @@ void check_tensor(
   const auto text = [&](const auto& wanted, const auto& got, const char* fix) {
     return expected(name(), wanted, got, fix);
   };
-  const auto sizes = [&] { return c10::str("the sizes ", tensor.sym_sizes()); };
+  const auto sizes = [](const at::Tensor& of) { return c10::str("the sizes ", of.sym_sizes()); };
   const at::ScalarType type = tensor.scalar_type();
   TORCH_CHECK_TYPE(
       tensor.layout() == at::kStrided && is_real(type),
@@ -61,13 +61,13 @@ void check_tensor(
       text(
           "a tensor that can be written",
           "an inference tensor",
-          "clone it outside of torch.inference_mode(), or enter that mode"));
+          "clone it outside of torch.inference_mode(), or make this call inside that mode"));
   TORCH_CHECK_VALUE(
       use == Use::read || at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
-      text("memory for each element", "an expanded tensor of " + sizes(), "clone it first"));
+      text("memory for each element", "an expanded tensor of " + sizes(tensor), "clone it first"));
   TORCH_CHECK(
       has_memory(tensor),
-      text("memory for " + sizes(), "a storage that was resized to 0 bytes", "restore its data first"));
+      text("memory for " + sizes(tensor), "a storage that was resized to 0 bytes", "restore its data first"));
   if (use == Use::counter) {
     TORCH_CHECK_VALUE(
         tensor.sym_numel() == 1 && (type == at::kFloat || type == at::kDouble),
@@ -78,7 +78,7 @@ void check_tensor(
   } else {
     TORCH_CHECK_VALUE(
         tensor.sym_sizes() == model.sym_sizes(),
-        text(c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "make the sizes equal"));
+        text(sizes(model) + " of its parameter", sizes(tensor), "pass a tensor with the sizes of the parameter"));
   }
 }
 

@@ -116,7 +116,7 @@ def test_a_device_matches_the_backend_by_either_name() -> None:
         "npu lower_precision_fp",
         "device_type: expected a loaded backend, got 'musa'; first import its package",
         "torch.float16 torch.float16 torch.float32",
-        "aten::_cudnn_rnn has an autocast kernel of its own on npu, which a policy cannot change; "
+        "aten::_cudnn_rnn: a policy cannot override this operator's own autocast kernel on npu; "
         "remove the rule of this operator",
     ]
 

@@ -80,7 +80,7 @@ PLAIN_SGD: dict[str, Any] = {"lr": ONE, "weight_decay": 0.0, "momentum": 0.0, "n
 CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state_dtype of a first group": ("SGD", lambda _: SGD([{"params": three(), "state_dtype": F32}])),
     "state_dtype of an added group": ("SGD", lambda it: it.add_param_group({"params": three(), "state_dtype": F32})),
-    "a misspelt state_dtype": ("SGD", lambda _: SGD(three(), state_dtype="float23")),
+    "a misspelled state_dtype": ("SGD", lambda _: SGD(three(), state_dtype="float23")),
     "state_dtype of integers": ("Adam", lambda _: Adam(three(), state_dtype=torch.int32)),
     "state_dtype of complex numbers": ("Adam", lambda _: AdamW(three(), state_dtype="complex64")),
     "a number for state_dtype": ("SGD", lambda _: SGD(three(), state_dtype=32)),
@@ -113,7 +113,7 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "find_non_finite of two devices": ("SGD Adam", lambda it: OP.find_non_finite(mixed(it))),
     "norm of two devices": ("SGD Adam", lambda it: OP.norm(mixed(it), 2.0)),
     "unscale_ of two devices": ("SGD Adam", lambda it: OP.unscale_(mixed(it), torch.zeros(()), ONE * 2)),
-    "unscale_ by a scale on another device": (
+    "unscale_ with a scale on another device": (
         "SGD Adam",
         lambda it: OP.unscale_(mixed(it)[:1], torch.zeros(()), ONE.to("meta")),
     ),

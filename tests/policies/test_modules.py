@@ -171,7 +171,7 @@ def test_parametrizations_can_be_added_and_removed_on_a_module_with_rules(first:
     assert type(module) is nn.Linear
 
 
-def test_a_module_with_rules_keeps_its_class() -> None:
+def test_a_rule_does_not_change_the_class_of_a_module() -> None:
     assert type(ruled()) is nn.Linear
     blocks = ruled(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
     assert (kind(blocks), kind(blocks[:1])) == (HALF, BF16)
@@ -216,7 +216,7 @@ def test_a_tracer_that_would_lose_the_rules_of_a_module_raises(name: str, trace:
     """``torch.fx`` and ``torch.jit`` raise instead of losing a module's rules (specification 6.4)."""
     model = outer()
     polycast.assign(model, {name: "fp32"})
-    lost = "(records no casts|own lists), so the rules of this Sequential would be lost; use torch.compile"
+    lost = "(records no casts|own cast lists), so the rules of this Sequential would be lost; use torch.compile"
     with pytest.raises(RuntimeError, match=lost):
         trace(model)
     polycast.assign(model, {name: None})
@@ -239,7 +239,7 @@ def test_jit_trace_raises_for_an_active_rule_and_follows_the_built_in_ones(regio
         jit_trace(model)
 
 
-def test_leaf_modules_of_fx_keep_their_rules() -> None:
+def test_leaf_modules_of_fx_still_have_their_rules() -> None:
     model = outer()
     polycast.assign(model, {"inner.linear": "fp32"})
     traced = torch.fx.symbolic_trace(model)

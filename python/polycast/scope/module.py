@@ -101,7 +101,7 @@ def _run(module: Any, own: Any, /, *args: Any, **kwargs: Any) -> Any:
     if torch.compiler.is_compiling():
         return scopes.run_in(scopes.keep_scope_in(scopes.MODULE, rules.digest), forward, *args, **kwargs)
     if is_jit_tracing():
-        raise _lost("torch.jit.trace makes code that casts by TorchScript's own lists", module)
+        raise _lost("torch.jit.trace makes code that follows TorchScript's own cast lists", module)
     if is_fx_tracing() and any(isinstance(leaf, torch.fx.Proxy) for leaf in tree_leaves((args, kwargs))):
         raise _lost("torch.fx records no casts", module)
     with policy_guard(scopes.MODULE, rules.policy.kernels):
@@ -115,8 +115,8 @@ def _replicate(module: Any, own: Any) -> nn.Module:
     return replica
 
 
-def _refuse_script(module: nn.Module, _own: Any) -> None:
-    """Raise an error. ``torch.jit.script`` calls this function for the module that it compiles."""
+def _reject_script(module: nn.Module, _own: Any) -> None:
+    """Raise an error, because ``torch.jit.script``, which calls this function for a module, would lose its rules."""
     raise _lost("torch.jit.script records no casts", module)
 
 
@@ -132,7 +132,7 @@ def _do_nothing(_module: nn.Module, _args: object) -> None:
 
 
 def _bind(module: nn.Module, own: Callable[..., Any] | None) -> None:
-    functions = {"forward": _run, _REPLICATE: _replicate, _SCRIPT: _refuse_script}
+    functions = {"forward": _run, _REPLICATE: _replicate, _SCRIPT: _reject_script}
     vars(module).update({name: Bound(function, module, own) for name, function in functions.items()})
 
 
