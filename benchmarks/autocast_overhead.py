@@ -31,8 +31,8 @@ CASES = {
     "mse_loss: to float32": "torch.nn.functional.mse_loss(low, low)",
 }
 # A case has a statement, the op in the policy, and whether the baseline's region is enabled. A rule for an unlisted op
-# adds a kernel in every enabled region. The baseline of such a rule disables its region, so that the op runs without
-# the kernel.
+# registers an autocast kernel, which then runs in every enabled region. The baseline of such a rule disables its
+# region, so that the op runs without the kernel.
 POLICY_CASES = {
     "mm: a rule of its own": ("torch.mm(low, low)", "mm", True),
     "mm: another op's rule": ("torch.mm(low, low)", "softmax", True),

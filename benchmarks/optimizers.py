@@ -2,7 +2,7 @@
 
     python -m benchmarks.optimizers                 # on the CPU
     python -m benchmarks.optimizers --whole         # everything after backward in mixed precision training
-    python -m benchmarks.optimizers --whole --route composition    # with PyTorch's fused kernels, like on CUDA
+    python -m benchmarks.optimizers --whole --route composition    # with PyTorch's fused kernels, as on CUDA
     python -m benchmarks.optimizers --device cuda   # or another device type of PyTorch
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
 

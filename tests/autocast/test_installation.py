@@ -49,7 +49,7 @@ def test_the_end_of_a_block_undoes_its_installation() -> None:
 
 
 @stock_kernels()
-def test_uninstalling_keeps_a_later_replacement_by_another_library() -> None:
+def test_uninstalling_does_not_remove_a_later_replacement_by_another_library() -> None:
     stock, others = vars(CheckpointFunction)["forward"], staticmethod(lambda *_: None)
     polycast.install("cpu")
     CheckpointFunction.forward = others  # type: ignore[method-assign]

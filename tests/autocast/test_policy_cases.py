@@ -49,7 +49,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
     indirect=["device"],
     scope="module",
 )
-def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
+def test_a_rule_casts_its_op_according_to_its_category(device: str, case: Case) -> None:
     """Each category casts the inputs of an op as specified (specification 1.2, 2.1, 2.2, 2.3, 2.4, 2.5 and 2.8)."""
     dump = torch._C._dispatch_dump(f"aten::{case.name}")
     if case.category == "stock":

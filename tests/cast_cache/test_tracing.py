@@ -101,7 +101,7 @@ def test_transforms_tracers_and_compilers_match_eager_code(name: str, kept: bool
 # also import deprecated modules.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("fused", [False, True])
-def test_kept_casts_follow_a_compiled_optimizer_step(fused: bool) -> None:
+def test_weights_are_cast_again_after_a_compiled_optimizer_step(fused: bool) -> None:
     torch.compiler.reset()
     layer, x = nn.Linear(4, 4), torch.rand(2, 4)
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.5, fused=fused)

@@ -70,7 +70,7 @@ EXCEPTED = ["fold {} promote", "size {} stock", "tally {} fp32"]
         (EXCEPTIONS.replace("[tally]", "[tally.default]"), "npu", "tally.dim npu lower_precision_fp <2.13"),
         (EXCEPTIONS.replace("AutocastCPU,", "AutocastCPU, like: npu,"), "cpu", "tally.dim cpu fp32 <2.13"),
     ],
-    ids=["its own", "its own by overload", "those of the device that it is like, where no op names it"],
+    ids=["its own", "its own by overload", "exceptions of the device in its like, for ops that do not name the device"],
 )
 def test_the_exceptions_of_a_device(tmp_path: Path, text: str, device: str, last: str) -> None:
     found = [line for line in _lines(tuple(read(tmp_path, text).rules())) if f" {device} " in line]

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 REGISTRATION = Path(__file__).with_name("standalone.txt").read_text(encoding="utf-8")
 
 
-def test_each_category(tmp_path: Path) -> None:
+def test_the_file_for_a_rule_of_each_category(tmp_path: Path) -> None:
     """For a policy with a rule of each category, the generated file equals ``standalone.txt``."""
     policy = read(tmp_path, EVERY_CATEGORY)
     assert render_standalone(policy, policy.devices[-1], Path("a.cpp")) == REGISTRATION

@@ -161,7 +161,7 @@ def test_each_of_many_modules_has_its_own_rule_and_source() -> None:
     assert found == [(str(number), kinds[number % 4], "module: Policy: linear") for number in range(500)]
 
 
-def test_a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process() -> None:
+def test_a_trace_lists_the_rule_that_the_kernel_followed_while_another_thread_changes_the_process_policy() -> None:
     """A call's traced rule matches its returned dtype, even while another thread changes the process-wide policy."""
     ended = False
 

@@ -272,7 +272,7 @@ def test_gradients_that_clipping_zeroes_after_an_overflow_did_not_underflow() ->
     assert scaler.get_scale() == 2.0**11 and str(found).startswith("no finding") and not found.flushed
 
 
-def test_a_bias_whose_weight_keeps_its_gradient_did_not_underflow() -> None:
+def test_a_bias_whose_weight_has_a_gradient_did_not_underflow() -> None:
     """A bias whose gradient cancels to zero, like the key bias of attention, is not reported as underflow."""
     model = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -287,7 +287,7 @@ def test_a_bias_whose_weight_keeps_its_gradient_did_not_underflow() -> None:
     assert model.bias.grad is not None and not model.bias.grad.any() and not found.flushed
 
 
-def test_a_weight_underflows_although_another_weight_of_its_module_keeps_its_gradient() -> None:
+def test_a_weight_underflows_although_another_weight_of_its_module_has_a_gradient() -> None:
     model = nn.ParameterList([torch.ones(4, 4), torch.full((4, 64), 1e-6)])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     with polycast.debug.watch(model, optimizer) as found:

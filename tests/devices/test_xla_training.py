@@ -51,7 +51,7 @@ def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> N
         assert {values["step"].item() for values in optimizer.state.values()} == {STEPS - STEPS // 5}
 
 
-def test_optimizer_step_of_torch_xla() -> None:
+def test_xm_optimizer_step_forwards_found_inf() -> None:
     """``xm.optimizer_step``, which PyTorch/XLA recommends, forwards ``found_inf`` to the step."""
     import torch_xla.core.xla_model as xm
 
@@ -80,7 +80,7 @@ def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
     ("category", "value", "mask", "result"),
     [("lower_precision_fp", F32, BF16, BF16), (None, BF16, F32, BF16), ("promote", BF16, F32, F32)],
 )
-def test_attention_with_mixed_dtypes(
+def test_attention_accepts_mixed_dtypes_and_a_rule_casts_them(
     category: str | None, value: torch.dtype, mask: torch.dtype, result: torch.dtype
 ) -> None:
     """On XLA, attention accepts inputs of mixed dtypes without a rule, and a policy's rule casts them."""

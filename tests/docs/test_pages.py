@@ -106,7 +106,7 @@ def printed() -> dict[str, list[str] | str]:
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_the_examples_of_a_page_print_what_it_shows(name: str, printed: dict[str, list[str] | str]) -> None:
+def test_the_examples_of_a_page_print_the_output_on_the_page(name: str, printed: dict[str, list[str] | str]) -> None:
     """The code blocks of a page, run in order with shared variables, print the output that the page shows."""
     shown = snippets.examples(name)
     lacking = snippets.missing(example.source for example in shown)
@@ -140,7 +140,7 @@ def test_the_ops_with_different_rules_match_the_table() -> None:
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.source)
-def test_a_command_prints_what_its_page_shows(session: snippets.Example) -> None:
+def test_a_command_prints_the_output_on_its_page(session: snippets.Example) -> None:
     """A command prints the output that its page shows, with stdout before stderr."""
     words = shlex.split(session.source)
     assert words[:2] == ["python", "-m"]

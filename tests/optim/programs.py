@@ -1,4 +1,4 @@
-"""Programs of optimizer steps, drawn by hypothesis and run by polycast and by ``torch.optim``.
+"""Programs of optimizer steps, drawn by Hypothesis and run by polycast and by ``torch.optim``.
 
 A program creates parameters of any dtypes and layouts in a few groups, and then steps. Between the steps, the program
 changes gradients, options, groups, parameters or state. ``torch.optim``'s for-loop runs the same program in float64, on

@@ -32,7 +32,7 @@ CASES = [(*row, F32, None) for row in IN_FLOAT32] + [(*row, *dtypes) for row in 
 
 
 def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, device: str = "cpu") -> Tensor:
-    """Return every tenth value of the parameter, in float64. All inputs are rounded to ``numbers``."""
+    """Return every tenth value of a parameter, in float64. Initial values and gradients are rounded to ``numbers``."""
     generator = torch.Generator().manual_seed(0)
     param = torch.linspace(-2, 2, ELEMENTS).to(numbers).to(device, dtype, copy=True).requires_grad_()
     optimizer, found = make([param], **{"lr": 0.01, **options}), []

@@ -21,7 +21,7 @@ def train(optimizer: Any, params: list[Tensor], *numbers: int) -> None:
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "Adam amsgrad", "AdamW"])
 def test_a_state_dict_matches_torch_optim(kind: str, real_device: str) -> None:
-    """All entries match, but our step count may be on the parameter's device, like in PyTorch's fused optimizers."""
+    """All entries match, but our step count may be on the parameter's device, as in PyTorch's fused optimizers."""
 
     def place(name: str, value: Tensor) -> Any:
         return "the count's" if name == "step" and real_device != "cpu" else value.device

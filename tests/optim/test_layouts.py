@@ -51,7 +51,7 @@ def test_parameters_in_one_storage_step_one_after_the_other(
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "AdamW"])
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
 def test_a_parameter_that_is_in_a_group_twice(kind: str, real_device: str) -> None:
-    """Such a parameter steps twice with one gradient, like in ``torch.optim``'s for-loop."""
+    """Such a parameter steps twice with one gradient, as in ``torch.optim``'s for-loop."""
     weights = []
     for library, device in ((OURS, real_device), (THEIRS, "cpu")):
         first, second = parameters((3,), (2, 2), device=device)

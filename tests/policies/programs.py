@@ -106,7 +106,7 @@ def made_of(node: parts.Node, state: parts.State, found: list[parts.Found]) -> R
 
 
 def entered(node: parts.Region | parts.Around, device: str, body: Run) -> Run:
-    """Return a function that runs a body in a region, a module, or another context."""
+    """Return a function that runs a body in a region, a module, or another context manager."""
     match node:
         case parts.Region(decorates=False):
             return partial(around, node.opened(device), body)
@@ -131,7 +131,7 @@ def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Modu
 
 
 def backward(node: parts.Checkpoint | parts.Custom, device: str, call: Call, out: list[Tensor]) -> None:
-    """Run a call in ``node.forward``, and backward in ``node.backward``, maybe in a thread."""
+    """Run a call in ``node.forward``, and backward in ``node.backward``, optionally in another thread."""
     results: list[Tensor] = []
     with torch.enable_grad():  # type: ignore[no-untyped-call]
         x = parts.VALUES.to(device, copy=True).requires_grad_()

@@ -247,7 +247,7 @@ def test_a_region_created_outside_of_compiled_code_applies_and_breaks_the_graph_
 
 
 def test_compiled_code_follows_the_policy_of_the_process_and_is_reused() -> None:
-    """A policy compiles once, and later uses reuse its code (specification 6.1)."""
+    """A function compiles once under each policy, and later uses reuse the compiled code (specification 6.1)."""
     compiled, found = Compiled(both), []
     for policy in (None, WIDE, HALVES, None, WIDE):
         polycast.use(policy)
@@ -334,7 +334,7 @@ def test_a_thread_that_entered_a_scope_before_the_first_compilation_runs_code_of
 
 
 def test_a_function_compiles_once_under_each_of_many_policies(process: list[Any]) -> None:
-    """A policy that is entered again reuses its code (specification 6.1)."""
+    """A function that runs again under a policy reuses its compiled code (specification 6.1)."""
     assert process[2] == 120 + 3
 
 

@@ -58,7 +58,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "several similar names": lambda: Policy({"gleu": "fp32", "aten::gelo": "fp32"}),
     "public names that are not ops": lambda: Policy({"torch.nn.Transformer": "fp32", "gumbel_softmax": "fp32"}),
     "operators that no library registers": lambda: Policy({"nobody::asked": "fp32", "torch.ops.nobody.else": "fp32"}),
-    "a misspelt custom operator": lambda: Policy({"library::atention": "fp32"}),
+    "a misspelled custom operator": lambda: Policy({"library::atention": "fp32"}),
     "an unknown overload": lambda: Policy({"pow.Tensor_Scaler": "fp32"}),
     "objects that are not ops": lambda: Policy({torch.nn.Transformer: "fp32", len: "fp32"}),
     "keys that name no op": lambda: Policy({3: "fp32", None: "fp32", "softmax": {torch.half: "fp32", (): "fp32"}}),
@@ -85,7 +85,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     # These arguments are not policies.
     "an unknown category": lambda: Policy("fp23"),
     "an unknown dtype": lambda: Policy("bf61"),
-    "a misspelt release": lambda: Policy("torch2.1l"),
+    "a misspelled release": lambda: Policy("torch2.1l"),
     "the beginning of several releases": lambda: Policy("2.1"),
     "a release that is not recorded": lambda: Policy("torch-2.16"),
     "a release before the first": lambda: Policy("torch-2.8"),
@@ -113,7 +113,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "file: two documents": lambda: load("softmax: fp32\n---\nlinear: fp32"),
     # These assignments to modules are invalid.
     "assign: an unknown module": lambda: assign({"d": "fp32"}),
-    "assign: a misspelt module": lambda: assign({"encodr": {"gelu": "fp32"}}),
+    "assign: a misspelled module": lambda: assign({"encodr": {"gelu": "fp32"}}),
     "assign: an op": lambda: assign({"linear": "fp32"}),
     "assign: a pattern that matches nothing": lambda: assign({"re:x.*": "fp32"}),
     "assign: a glob that matches nothing": lambda: assign({"x.*": "fp32"}),
@@ -154,7 +154,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "the rules of a class": lambda: polycast.assigned(nn.Linear),  # type: ignore[arg-type]
     "diff: the beginning of a name": lambda: diff("built", "torch-2.11"),
     "diff: an unknown name": lambda: diff("built-in", "zzz"),
-    "diff: a misspelt device": lambda: diff("built-in", "torch-2.11", "cudda"),
+    "diff: a misspelled device": lambda: diff("built-in", "torch-2.11", "cudda"),
     "diff: a device without a record": lambda: diff("built-in", "torch-2.11", "xla"),
 }
 

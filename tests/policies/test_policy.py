@@ -203,7 +203,7 @@ def test_merged_policies_have_the_rules_of_both(
     assert Policy(one) | None == Policy(one)
 
 
-def test_a_merged_policy_keeps_the_rules_of_operators_of_libraries_that_are_not_imported() -> None:
+def test_a_merged_policy_has_the_rules_of_operators_of_libraries_that_are_not_imported() -> None:
     missing = Policy._with({"unknown::op": Policy("fp16")._rows["*"]})
     assert {*(missing | "fp32")._rows} == {"unknown::op", "*"}
 

@@ -91,7 +91,7 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[parts.Block
         inside = regions(raising) | modules(raising)
         nodes.append(st.builds(parts.Around, st.just("try"), st.tuples(ops, inside), st.just({}), st.none()))
     if "c" in kinds:
-        # Like under `torch.autocast`, compiled code ignores the dtype of a disabled region.
+        # As under `torch.autocast`, compiled code ignores the dtype of a disabled region.
         seen = regions(blocks(0)).filter(lambda region: region.enabled or region.dtype is None)
         nodes.append(st.builds(parts.Compiled, blocks(min(depth - 1, 2), ""), seen))
     return st.lists(st.one_of(nodes), min_size=1, max_size=3).map(tuple)

@@ -29,7 +29,7 @@ def test_every_release_up_to_the_newest_is_recorded_from_a_cuda_wheel() -> None:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Release) -> None:
-    """Ops cast like in the release, except for ops whose rule has a note (specification 3.8)."""
+    """Autocast casts ops as in the release, except for ops whose rule has a note (specification 3.8)."""
     here = [rule for rule in POLICY.rules() if record.number in rule.torch]
     rules = {(rule.schema_name, rule.device): rule for rule in here}
     assert not any(record.category(*key) == ABSENT for key in rules)

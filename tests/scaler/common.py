@@ -44,7 +44,7 @@ def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float
 
 
 class Wrapper(torch.optim.Optimizer):
-    """A wrapper of an optimizer, like in trainers, with an optional scaler that steps the optimizer."""
+    """A wrapper of an optimizer, as trainers have, with an optional scaler that steps the optimizer."""
 
     def __init__(self, optimizer: Any, scaler: Any = None) -> None:
         self.optimizer, self.scaler = optimizer, scaler

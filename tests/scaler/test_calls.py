@@ -23,7 +23,7 @@ from tests.scaler.common import INF, LOOKS, started
 from tests.support.optimizers import clip, composition
 
 VIEWS = ("detach", "detach_", "reshape", "view", "split", "split_with_sizes", "expand", "unbind")
-# A step creates its learning rate on the CPU by `scalar_tensor`.
+# A step creates its learning rate on the CPU with `scalar_tensor`.
 IDLE = {"aten::" + name for name in (*VIEWS, "empty", "empty_like", "new_empty", "lift_fresh", "item", "scalar_tensor")}
 
 

@@ -87,7 +87,7 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
     ],
     ids=str,
 )
-def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Kernels) -> None:
+def test_norms_match_float64(numbers: str, dtype: torch.dtype, norm_type: float, operators: Kernels) -> None:
     """``norm`` matches a norm in float64. A norm that overflows its dtype is infinite, even of finite elements."""
     needs(dtype, operators)
     if numbers[:4] in ("huge", "tiny") and operators not in (Kernels("cpu"), Kernels("xla")):
@@ -113,7 +113,7 @@ def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Ke
 
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
-def test_unscaling(dtype: torch.dtype, operators: Kernels) -> None:
+def test_unscaling_changes_versions_and_never_resets_found_inf(dtype: torch.dtype, operators: Kernels) -> None:
     """``unscale_`` accepts strided layouts, increases the versions of tensors, and never resets ``found_inf``.
 
     A float64 factor is not rounded to float32 for float64 gradients.

@@ -133,7 +133,7 @@ def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
     ],
 )
 def test_every_call_counts_except_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
-    """Like in PyTorch, a schedule may step several times per iteration, and before the optimizer's first step."""
+    """As in PyTorch, a schedule may step several times per iteration, and before the optimizer's first step."""
     loop = Loop()
     if not enabled:
         loop.scaler = polycast.GradScaler(enabled=False)

@@ -1,4 +1,4 @@
-"""User code within a sync-free step reads unscaled and clipped gradients, like with stock PyTorch."""
+"""User code within a sync-free step reads unscaled and clipped gradients, as with stock PyTorch."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -33,7 +33,7 @@ def subclass(optimizer: Any, see: See) -> Any:
 
 
 def replace(optimizer: Any, see: See) -> None:
-    """Replace the step of the optimizer by a function with the metadata of the original step."""
+    """Replace the step of the optimizer with a function with the metadata of the original step."""
     step = optimizer.step
 
     def seeing(*args: Any, **kwargs: Any) -> Any:

@@ -205,7 +205,7 @@ USES: dict[str, Callable[[Any, Any], object]] = {
     [*((use, syncfree) for use in USES), ("clipped", torch.optim), ("freed within a closure", torch.optim)],
 )
 def test_gradients_are_not_kept_alive(use: str, library: Any) -> None:
-    """``zero_grad`` frees a gradient that the scaler has checked, like with PyTorch's scaler."""
+    """``zero_grad`` frees a gradient that the scaler has checked, as with PyTorch's scaler."""
     (weight,) = parameters((3,))
     optimizer, scaler = library.SGD([weight], lr=0.1), started()
     set_grads([weight], 0)

@@ -125,7 +125,7 @@ def scaled_steps(look: str, device: str = "cpu", optim: Any = syncfree) -> list[
 
 @pytest.mark.parametrize("look", ["unscale_", "clip_grad_norm"])
 def test_complex_parameters_and_inference_mode(look: str, real_device: str) -> None:
-    """A complex parameter trains like with ``torch.optim``, in inference mode or outside of it."""
+    """A complex parameter trains as with ``torch.optim``, in inference mode or outside of it."""
     wanted = scaled_steps(look, optim=torch.optim)
     with torch.inference_mode():
         torch.testing.assert_close(scaled_steps(look, real_device), wanted, equal_nan=True)

@@ -56,7 +56,7 @@ GRADS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("place", ["0", "1", "R"])
 @pytest.mark.parametrize("grad", GRADS)
-def test_gradients_with_other_placements(grad: str, place: str) -> None:
+def test_gradients_are_redistributed_to_the_placement_of_the_parameter(grad: str, place: str) -> None:
     param = placed(torch.ones(4, 3), place).requires_grad_()
     param.grad = GRADS[grad]()
     syncfree.SGD([param], lr=0.1).step()
@@ -118,7 +118,7 @@ def test_checkpoints_load_in_both_directions(kind: str, libraries: str, options:
     assert_same(layers.parameters(), others.parameters(), tolerance=3e-6)
 
 
-def test_fused_state_and_steps_as_dtensors() -> None:
+def test_fused_state_loads_into_dtensors() -> None:
     params, others = leaves()[:3], leaves()[:3]
     first, second = torch.optim.AdamW(others, fused=True), syncfree.AdamW(params)
     for param, other in zip(params, others, strict=True):

@@ -20,7 +20,7 @@ BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
 _COMMON = "-fno-omit-frame-pointer -DNDEBUG"
 # In these tests, several threads start, end and use traces.
 TRACES = (
-    "a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process",
+    "a_trace_lists_the_rule_that_the_kernel_followed_while_another_thread_changes_the_process_policy",
     "a_trace_that_another_thread_ends_stops_recording",
     "a_trace_of_lines_can_be_left_in_another_thread_during_calls",
 )

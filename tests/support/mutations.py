@@ -1,4 +1,4 @@
-"""Random edits of a YAML text, drawn by hypothesis."""
+"""Random edits of a YAML text, drawn by Hypothesis."""
 
 import re
 from collections.abc import Sequence

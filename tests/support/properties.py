@@ -13,9 +13,9 @@ def examples(count: int, *, shrinks: bool = True) -> "settings":
     """Return the settings of a property test with this many examples in ``make test``.
 
     With ``TIMES=100`` in the environment, the test runs 100 times as many examples, and new ones in each run.
-    hypothesis shrinks a failing example; pass ``shrinks=False`` if the shrinking takes minutes.
+    Hypothesis shrinks a failing example; pass ``shrinks=False`` if the shrinking takes minutes.
     """
-    from hypothesis import HealthCheck, Phase, settings  # Other tests run without hypothesis.
+    from hypothesis import HealthCheck, Phase, settings  # Other tests run without Hypothesis.
 
     left_out = {Phase.explain} if shrinks else {Phase.explain, Phase.shrink}
     return settings(

@@ -20,7 +20,7 @@ from tests.support.devices import NEEDS_XLA, RESIZES, for_scaling, synchronize
 
 BF16 = torch.bfloat16
 TOLERANCE = {torch.float16: 0.01, BF16: 0.05}
-# `torch_xla` deprecates the function by which the documents get the device.
+# `torch_xla` deprecates the function with which the documents get the device.
 pytestmark = [
     RESIZES,
     pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning"),
@@ -86,7 +86,7 @@ def scaled_step(run: Run, loss: Tensor) -> Tensor:
 
 
 def plain_step(run: Run, loss: Tensor) -> Tensor:
-    """Step like in "Auto Mixed Precision (AMP) on GPU", without a scaler, because bfloat16 needs none."""
+    """Step as in "Auto Mixed Precision (AMP) on GPU", without a scaler, because bfloat16 needs none."""
     loss.backward()  # type: ignore[no-untyped-call]
     run.optimizer.step()
     return loss
@@ -142,7 +142,7 @@ LOOPS: dict[str, tuple[Step, dict[str, Any], float]] = {
 
 
 def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
-    """Assert that the losses fall like in float32, and below a fraction of the first loss."""
+    """Assert that the losses fall as in float32, to below a fraction of the first loss."""
     losses, reference = torch.stack(found).tolist(), torch.stack(wanted).tolist()
     assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]

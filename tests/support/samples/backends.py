@@ -6,7 +6,7 @@ import yaml
 
 
 def _lists() -> dict[str, dict[str, list[str]]]:
-    """Return the overloads of each device by category, with the overloads of the device that it is like."""
+    """Return the overloads of each device by category, with the overloads of the device in its ``like``."""
     found: dict[str, dict[str, list[str]]] = {}
     for device, lists in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).items():
         like = found.get(lists.pop("like", ""), {})

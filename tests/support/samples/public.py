@@ -50,7 +50,7 @@ def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
         module, state = _module(kind, make, Arguments(build, options))
         return partial(torch.func.functional_call, module.train(), state, inputs)
 
-    # `torch_xla` replaces `nn.GRU` by a class that runs on XLA only.
+    # `torch_xla` replaces `nn.GRU` with a class that runs on XLA only.
     for recurrent in (nn.modules.rnn.GRU, nn.LSTM, nn.RNN, *([nn.GRU] if x.device.type == "xla" else [])):
         yield f"torch.nn.{recurrent.__name__}", of(recurrent, 4, 4, inputs=(x,))
     yield "torch.nn.RNN", of(nn.RNN, 4, 4, nonlinearity="relu", inputs=(x,))

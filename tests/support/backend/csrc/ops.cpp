@@ -69,7 +69,7 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
   return bytes;
 }
 
-// Like on CUDA, a copy between the CPU and the device is a device sync, unless it is non_blocking.
+// As on CUDA, a copy between the CPU and the device is a device sync, unless it is non_blocking.
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   if (from.device().type() != to.device().type() && !non_blocking) note_sync();
   bytes_of(to).copy_(bytes_of(from));
