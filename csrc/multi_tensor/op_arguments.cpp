@@ -190,7 +190,7 @@ void check(const Call& call, const Names& names) {
 
 void check_norm_type(double norm_type) {
   TORCH_CHECK_VALUE(
-      norm_type > 0, expected("norm_type", "a positive number or infinity", norm_type, "pass a norm such as 2"));
+      norm_type > 0, expected("norm_type", "a positive number or infinity", norm_type, "pass an order such as 2"));
 }
 
 void raise_versions(const Call& call) {
