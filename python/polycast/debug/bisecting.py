@@ -66,9 +66,8 @@ def bisect(
     the result depends at least three times. Child processes that import polycast use the same process-wide policy.
 
     Args:
-        check: A function that runs the program, and returns whether the program is good, as a true or a false value. An
-            exception counts as bad. Each call must run the same program, so seed the random numbers in ``check``, and
-            create there each model that it trains.
+        check: A function that runs the program, and returns whether it is good, as a true or false value. An exception
+            counts as bad. Each call runs the same program: it seeds random numbers, and creates the models it trains.
         good: A policy under which the program is good: a value for :func:`polycast.use`, or "built-in".
         bad: A policy under which the program is bad, in one of the forms of ``good``.
         repeat: The largest number of runs for an answer. The answer is bad after the first bad run. If a share p of the

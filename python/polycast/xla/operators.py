@@ -103,8 +103,7 @@ def norm(tensors: Tensors, norm_type: float, grad_scale: Tensor | None = None) -
 def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
     """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if any gradient is non-finite.
 
-    Returns:
-        A float32 vector with an element for each gradient: 1 if the gradient is non-finite, otherwise 0.
+    The result is a float32 vector with an element for each gradient: 1 if the gradient is non-finite, otherwise 0.
     """
 
     def build(ops: list[Op]) -> list[Op]:
