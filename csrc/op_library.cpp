@@ -3,7 +3,7 @@
 // The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
 // all of its arguments before it writes. It increments the version of every tensor that it may write. The exception is
 // a skipped step on the CPU, where the kernel can read `found_inf`. On the CPU an operator is one fused pass over all
-// tensors (two passes for some norms), on XLA one computation. For other devices, Python registers kernels that call
+// tensors, on XLA one computation. For other devices, Python registers kernels that call
 // PyTorch's. With `grad_scale` or `clip_coef`, PyTorch's fused steps may write the divided gradients as well.
 //
 // - `found_inf`: one float32 element. If it is not zero, a step changes nothing.
@@ -27,10 +27,10 @@ TORCH_LIBRARY(polycast, library) {
   // `found_inf` is 1 if any tensor has a non-finite element, otherwise 0. `non_finite` has such a flag for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
   // Returns the norm of all elements together, in float32 (or float64, if any tensor is), and the results of
-  // `find_non_finite`. A norm of float64 sums is divided by `grad_scale` before it is rounded to float32, which the
-  // norm of scaled gradients may overflow.
+  // `find_non_finite`. The order of the norm is 2, or infinity. A norm of float64 sums is divided by `grad_scale`
+  // before it is rounded to float32, which the norm of scaled gradients may overflow.
   library.def(
-      "norm(Tensor[] tensors, float norm_type, Tensor? grad_scale=None) -> "
+      "norm(Tensor[] tensors, bool infinity, Tensor? grad_scale=None) -> "
       "(Tensor norm, Tensor found_inf, Tensor non_finite)");
   // Multiplies the gradients by `inv_scale`. Sets `found_inf` to 1 if an element was non-finite before the
   // multiplication.

@@ -71,7 +71,6 @@ void bind_optimizer_checks(py::module_& module) {
   module.def("all_plain", &all_plain);
   module.def("may_overlap", &may_overlap);
   module.def("check_arguments", &check_arguments, py::arg(), py::arg(), py::arg(), py::arg("names") = py::none());
-  module.def("check_norm_type", &multi_tensor::check_norm_type);
 }
 
 }  // namespace polycast::bindings

@@ -1,5 +1,5 @@
-// The operator `norm` on the CPU: one pass checks the elements and computes norms of the types 1, 2 and infinity. Other
-// types may need a second pass. Sums are in float64, in which a sum of squares of float32 numbers cannot overflow.
+// The operator `norm` on the CPU: one pass checks the elements and computes the norm. Sums are in float64, in which a
+// sum of squares of float32 numbers cannot overflow.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
@@ -36,15 +36,12 @@ template <class Result, class Math, class Combine>
   }
 }
 
-template <class Term>
-struct Sum {
-  const Term term;
-
+struct SumOfSquares {
   template <class Math>
   [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
     double sums[lanes] = {};
-    fold(values, count, sums, [this](double sum, Math value) __attribute__((always_inline)) {
-      return sum + term(static_cast<double>(value));
+    fold(values, count, sums, [](double sum, double value) __attribute__((always_inline)) {
+      return sum + value * value;
     });
     return std::accumulate(sums, sums + lanes, 0.0);
   }
@@ -53,9 +50,6 @@ struct Sum {
     return left + right;
   }
 };
-
-template <class Term>
-Sum(Term) -> Sum<Term>;
 
 // A reduction to the largest absolute value. It ignores NaNs, because the caller checks for NaNs.
 struct Largest {
@@ -82,7 +76,6 @@ template <class Reduction>
 struct Norm {
   static constexpr std::array<bool, 1> written{false};
 
-  const Reduction& reduction;
   NonFiniteFlags& flags;
   std::vector<Partial>& partials;  // Each thread has its own `Partial`.
 
@@ -92,14 +85,14 @@ struct Norm {
     if (flags.check(at[0], count, item.index)) {
       partial.nan = partial.nan || std::any_of(at[0], at[0] + count, [](Math value) { return value != value; });
     }
-    partial.value = Reduction::combine(partial.value, reduction(at[0], count));
+    partial.value = Reduction::combine(partial.value, Reduction()(at[0], count));
   }
 };
 
 template <class Reduction>
-double reduce(const Reduction& reduction, NonFiniteFlags& flags, const TensorLists<1>& items) {
+double reduce(NonFiniteFlags& flags, const TensorLists<1>& items) {
   std::vector<Partial> partials(std::max(at::get_num_threads(), at::get_thread_num() + 1));
-  items.apply(Norm<Reduction>{reduction, flags, partials});
+  items.apply(Norm<Reduction>{flags, partials});
   double total = 0;
   for (const Partial& partial : partials) {
     if (partial.nan) {
@@ -110,33 +103,14 @@ double reduce(const Reduction& reduction, NonFiniteFlags& flags, const TensorLis
   return total;
 }
 
-double norm_of(double norm_type, NonFiniteFlags& flags, const TensorLists<1>& items) {
-  if (norm_type == 2) {
-    const auto square = [](double value) __attribute__((always_inline)) { return value * value; };
-    return std::sqrt(reduce(Sum{square}, flags, items));
-  }
-  if (norm_type == 1) {
-    const auto size = [](double value) __attribute__((always_inline)) { return std::fabs(value); };
-    return reduce(Sum{size}, flags, items);
-  }
-  const double largest = reduce(Largest{}, flags, items);
-  if (std::isinf(norm_type) || !(largest > 0 && std::isfinite(largest))) {
-    return largest;
-  }
-  // The division by the largest value prevents an overflow of the powers, and the largest power is 1.
-  const auto power = [=](double value)
-                         __attribute__((always_inline)) { return std::pow(std::fabs(value) / largest, norm_type); };
-  return largest * std::pow(reduce(Sum{power}, flags, items), 1 / norm_type);
-}
-
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(
-    at::TensorList tensors, double norm_type, const std::optional<at::Tensor>& grad_scale) {
-  multi_tensor::check_norm_type(norm_type);
+    at::TensorList tensors, bool infinity, const std::optional<at::Tensor>& grad_scale) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const TensorLists<1> items({multi_tensor::OpArguments::of("norm"), {tensors}, {grad_scale}});
   NonFiniteFlags flags(tensors.size());
   const double divisor = grad_scale.has_value() ? grad_scale->item<double>() : 1;
-  const double norm = norm_of(norm_type, flags, items) / divisor;
+  const double norm =
+      (infinity ? reduce<Largest>(flags, items) : std::sqrt(reduce<SumOfSquares>(flags, items))) / divisor;
   // A float32 norm that overflows becomes infinite, even if the gradients are finite.
   const at::Tensor result = items.has_double() ? at::scalar_tensor(norm, at::kDouble)
                                                : at::scalar_tensor(static_cast<float>(norm), at::kFloat);

@@ -188,11 +188,6 @@ void check(const Call& call, const Names& names) {
   }
 }
 
-void check_norm_type(double norm_type) {
-  TORCH_CHECK_VALUE(
-      norm_type > 0, expected("norm_type", "a positive number or infinity", norm_type, "pass an order such as 2"));
-}
-
 void raise_versions(const Call& call) {
   for (size_t list = 0; list < call.lists.size(); ++list) {
     if (call.expected.lists[list].use != Use::read) {

@@ -54,7 +54,6 @@ void check_scalars(const Call& call);
 // and any other tensor must have the sizes of the first list's tensor at the same index.
 void check_list(const Call& call, size_t list, const Names& names = {});
 void check(const Call& call, const Names& names = {});
-void check_norm_type(double norm_type);
 
 // Increments the versions of all tensors of the written lists and the counter lists.
 void raise_versions(const Call& call);

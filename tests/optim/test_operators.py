@@ -32,7 +32,7 @@ def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str
     scalars = {"lr": one(), "found_inf": one() * 0, "grad_scale": one() * 2, "clip_coef": one() / 2}
     table: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         "find_non_finite": ((ones(),), {}),
-        "norm": ((ones(), 2.0), {}),
+        "norm": ((ones(), False), {}),
         "unscale_": ((ones(), one() * 0, one() / 2), {}),
         "update_scale_": ((one(), one(torch.int32), one() * 0, 2.0, 0.5, 2, 1e-3, 65536.0), {}),
         "adam_step_": ((ones(), ones(), ones(), ones(), ones(), [one() for _ in ones()]), {**ADAM, **scalars}),

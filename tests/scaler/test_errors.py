@@ -53,6 +53,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "a string for a new scale": lambda s, o, it: s.update("128"),
     # `clip_grad_norm` raises for these arguments.
     "a string for norm_type": lambda s, o, it: s.clip_grad_norm(o, 1.0, "l2"),
+    "3 for norm_type": lambda s, o, it: s.clip_grad_norm(o, 1.0, 3),
     "parameters for the optimizer": lambda s, o, it: s.clip_grad_norm(o.param_groups[0]["params"], 1.0),
     "-1 for max_norm, disabled": lambda s, o, it: GradScaler(enabled=False).clip_grad_norm(o, -1.0),
     # These sequences of calls are invalid.

@@ -39,7 +39,7 @@ def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: K
         wanted = torch.tensor([float(tensor is not tensors[0]) for tensor in tensors])
         one, found_inf = torch.ones((), device=operators.device), torch.zeros((), device=operators.device)
         assert OP.find_non_finite(tensors)[1].cpu().equal(wanted)
-        assert OP.norm(tensors, 2.0)[2].cpu().equal(wanted)
+        assert OP.norm(tensors, False)[2].cpu().equal(wanted)
         assert OP.unscale_(tensors, found_inf, one).cpu().equal(wanted)
         assert found_inf.item() == 1
 
@@ -72,18 +72,9 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
 @pytest.mark.parametrize(
     ("numbers", "dtype", "norm_type"),
     [
-        *((numbers, F32, norm_type) for numbers in ("random", "extremes") for norm_type in (1.0, 2.0, 3.0, INF)),
-        ("random", F32, 0.5),
-        *(("random", F64, norm_type) for norm_type in (2.0, 3.0)),
-        *(("random", BF16, norm_type) for norm_type in (2.0, INF)),
-        *(("random", HALF, norm_type) for norm_type in (1.0, 2.0)),
-        *(("extremes", dtype, 2.0) for dtype in (F64, BF16, HALF)),
-        *(("zeros", F32, norm_type) for norm_type in (0.5, 2.0, INF)),
-        *(("an infinity", F32, norm_type) for norm_type in (1.0, 2.0, INF)),
-        *(("a NaN", F32, norm_type) for norm_type in (3.0, INF)),
-        ("both", F32, 2.0),
-        *((numbers, F32, norm_type) for numbers in ("huge", "tiny") for norm_type in (0.5, 2.0, INF)),
-        *((f"{size}, of two dtypes", F64, norm_type) for size in ("huge", "tiny") for norm_type in (2.0, 20.0)),
+        *((numbers, F32, norm_type) for numbers in list(NUMBERS)[:8] for norm_type in (2.0, INF)),
+        *((numbers, dtype, 2.0) for numbers in ("random", "extremes") for dtype in (F64, BF16, HALF)),
+        *((f"{size}, of two dtypes", F64, norm_type) for size in ("huge", "tiny") for norm_type in (2.0, INF)),
     ],
     ids=str,
 )
@@ -98,12 +89,12 @@ def test_norms_match_float64(numbers: str, dtype: torch.dtype, norm_type: float,
     most = wide.abs().max() if wide.any() and wide.isfinite().all() else 1.0
     wanted = torch.linalg.vector_norm(wide / most, norm_type) * most
     given, zero = [tensor.to(operators.device) for tensor in tensors], torch.zeros((), device=operators.device)
-    norm, found_inf, non_finite = on_host(OP.norm(given, norm_type))
+    norm, found_inf, non_finite = on_host(OP.norm(given, norm_type == INF))
     flags = [float(not tensor.isfinite().all()) for tensor in tensors]
     assert (norm.dtype, found_inf.item(), non_finite.tolist()) == (F64 if dtype is F64 else F32, max(flags), flags)
     rtol = 1e-12 if dtype is F64 else 1e-5 if operators == Kernels("cpu") else 1e-4
     scale = 2.0**100 if facts_of(operators.device).has_float64 else 4.0  # Without float64, large norms overflow.
-    divided = OP.norm(given, norm_type, zero + scale)[0].cpu()
+    divided = OP.norm(given, norm_type == INF, zero + scale)[0].cpu()
     for found, exact in ((norm, wanted), (divided, wanted.to(norm.dtype) / 4 if scale == 4 else wanted / scale)):
         torch.testing.assert_close(found.double(), exact.to(norm.dtype).double(), rtol=rtol, atol=0, equal_nan=True)
     if numbers == "extremes" and norm_type == 2:

@@ -140,7 +140,7 @@ class Program:
             each.compare(self.scaler)
 
     def look(self, look: str) -> None:
-        norm_type = self.random.choice([2.0, 2.0, 1.0, 3.0, INF])
+        norm_type = self.random.choice([2.0, 2.0, INF])
         for each in self.all:
             if look == "unscale_":
                 self.scaler.unscale_(each.optimizer)

@@ -18,14 +18,6 @@ def check_number(name: str, value: Any, above: float = -math.inf, kind: Any = Re
     return float(value)
 
 
-def check_positive(name: str, value: Any) -> float:
-    """Return a number as a float. Raise an error unless it is above 0. Infinity is allowed."""
-    number = float(value)
-    if not number > 0:
-        raise ValueError(f"{name}: expected a number above 0, got {number}; pass one, such as 1.0 or inf")
-    return number
-
-
 def checked_state(state: dict[str, Any], bounds: tuple[float, float]) -> dict[str, Any]:
     """Return the state of a scaler with the scale within the bounds. Raise an error unless the values are numbers."""
     scale = check_number("scale", state["scale"], above=0)

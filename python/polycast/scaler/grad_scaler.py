@@ -1,5 +1,6 @@
 """A ``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers."""
 
+import math
 from collections import defaultdict
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch.optim import Optimizer
 
 from polycast import _warnings, devices
 from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
-from polycast.scaler.arguments import check_number, check_positive, checked_state
+from polycast.scaler.arguments import check_number, checked_state
 from polycast.scaler.meshes import FoundInfs, any_found, found_in
 from polycast.scaler.optimizer_state import (
     OptimizerState,
@@ -125,7 +126,8 @@ class GradScaler(TorchGradScaler):
         Args:
             optimizer: The optimizer to clip.
             max_norm: The largest norm of the unscaled gradients, above 0.
-            norm_type: The order of the norm, above 0, or infinity. Complex gradients require 2.
+            norm_type: The order of the norm, 2 or infinity. Complex gradients require 2. For another order, call
+                ``unscale_`` and ``torch.nn.utils.clip_grad_norm_`` instead.
 
         Returns:
             The norm of the unscaled, unclipped gradients: one element, without a sync. If the scaler is enabled, the
@@ -133,14 +135,19 @@ class GradScaler(TorchGradScaler):
 
         Raises:
             TypeError, AssertionError: If ``optimizer`` is not an optimizer, or if nothing was scaled.
-            ValueError: If a number is not positive, or ``norm_type`` is not 2 for complex gradients.
+            ValueError: If ``max_norm`` is not positive, or ``norm_type`` is not supported.
             RuntimeError: If this method or ``step`` was called since the last ``update``, or if the scaler has a
                 ``process_group`` or the parameters belong to FSDP1.
         """
         if not hasattr(optimizer, "param_groups"):
             kind = type(optimizer).__name__
             raise TypeError(f"optimizer: expected an optimizer, got a {kind}; pass the optimizer of the parameters")
-        max_norm, norm_type = check_positive("max_norm", max_norm), check_positive("norm_type", norm_type)
+        max_norm, norm_type = float(max_norm), float(norm_type)
+        if not max_norm > 0:
+            raise ValueError(f"max_norm: expected a number above 0, got {max_norm}; pass one, such as 1.0 or inf")
+        if norm_type not in (2, math.inf):
+            remedy = "for another norm, call scaler.unscale_(optimizer), then torch.nn.utils.clip_grad_norm_"
+            raise ValueError(f"norm_type: expected 2 or inf, got {norm_type}; {remedy}")
         if not self._enabled:
             return clip_in_place(optimizer.param_groups, max_norm, norm_type)
         state, scale = self._current(optimizer, "clip_grad_norm")

@@ -55,15 +55,14 @@ class OptimizerState:
         for each in gather_gradients(param_groups, add_duplicates=True):
             if norm_type != 2 and any(param.is_complex() for param in each.params):
                 raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}; pass 2")
-            arguments: dict[str, Any] = {"norm_type": norm_type}
-            if is_scaled:
-                arguments["grad_scale"] = moved(scale, each.device)
+            grad_scale = moved(scale, each.device) if is_scaled else None
+            arguments = {"infinity": norm_type != 2, "grad_scale": grad_scale}
             norm, found_inf, non_finite = each.call(operator, param_groups, arguments)
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite, norm))
         found_infs, norms = self.agree(param_groups, checks, with_norms=True)
         total, *others = norms or [torch.zeros_like(scale)]
         if others or total.dim():  # the operator can add parts whose squares would overflow
-            total = torch.ops.polycast.norm([total, *others], norm_type)[0]
+            total = torch.ops.polycast.norm([total, *others], norm_type != 2)[0]
         if is_scaled:
             self.of_torch["found_inf_per_device"] = found_infs
         # `torch.nn.utils.clip_grad_norm_` rounds in the same way: `max_norm / tensor` also computes the reciprocal.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from polycast import devices
-from polycast._extension import check_arguments, check_norm_type
+from polycast._extension import check_arguments
 from polycast._operators import library
 from polycast.torch_internals import below_autograd, foreach_mul_, foreach_norm, unscale_and_check_, update_amp_scale_
 
@@ -18,21 +18,21 @@ def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
         return _findings(_norms(tensors, math.inf))
 
 
-def norm(tensors: list[Tensor], norm_type: float, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def norm(tensors: list[Tensor], infinity: bool, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Return the norm of all elements divided by ``grad_scale``, and the results of ``find_non_finite``.
 
     The norm is in float64 if any tensor is, otherwise in float32.
     """
     check_arguments("norm", [tensors], [grad_scale])
-    check_norm_type(norm_type)
+    order = math.inf if infinity else 2.0
     dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
     # In float64 no sum of squares of narrower numbers overflows.
     sums = torch.float64 if devices.facts_of(tensors[0].device.type).has_float64 else dtype
     with below_autograd():
-        norms = _norms(tensors, norm_type, sums)
-        total = torch.linalg.vector_norm(norms, norm_type)
+        norms = _norms(tensors, order, sums)
+        total = torch.linalg.vector_norm(norms, order)
         total = (total if grad_scale is None else total / grad_scale.reshape(())).to(dtype)
-        return total, *_findings(norms if norm_type == 2 and sums is not dtype else _norms(tensors, math.inf))
+        return total, *_findings(norms if not infinity and sums is not dtype else _norms(tensors, math.inf))
 
 
 def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tensor:
@@ -73,12 +73,12 @@ def _by_dtype(tensors: list[Tensor]) -> list[list[int]]:
     return [[place for place, each in enumerate(dtypes) if each is dtype] for dtype in dict.fromkeys(dtypes)]
 
 
-def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = None) -> Tensor:
+def _norms(tensors: list[Tensor], order: float, dtype: torch.dtype | None = None) -> Tensor:
     """Return the norm of each tensor, in one vector. The norm of a non-finite tensor is non-finite."""
     norms = dict.fromkeys(range(len(tensors)), tensors[0])
     for places in _by_dtype(tensors):
         filled = [place for place in places if tensors[place].numel()]  # an empty tensor has no maximum
-        found = foreach_norm([tensors[place] for place in filled], norm_type, dtype) if filled else ()
+        found = foreach_norm([tensors[place] for place in filled], order, dtype) if filled else ()
         norms.update(zip(filled, found, strict=True))
         norms.update((place, tensors[place].new_zeros(())) for place in places if not tensors[place].numel())
     return torch.stack(list(norms.values()))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from torch import Tensor
 from torch.library import Library
 
-from polycast._extension import check_arguments, check_norm_type
+from polycast._extension import check_arguments
 from polycast.xla.arithmetic import SGD, Adam, Controls, compute_dtype, next_scale
 from polycast.xla.computation import call, on_device, own_memory, update, upload
 from polycast.xla.ops import Op, like, non_finite_flags, scalar, total_norm
@@ -83,20 +83,19 @@ def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
     return found_inf, non_finite
 
 
-def norm(tensors: Tensors, norm_type: float, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def norm(tensors: Tensors, infinity: bool, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Return the norm of all elements divided by ``grad_scale``, and the results of ``find_non_finite``.
 
     The norm is in float64 if any tensor is, otherwise in float32. Only a norm beyond the range of this dtype overflows.
     """
     check_arguments("norm", [tensors], [grad_scale])
-    check_norm_type(norm_type)
     divisors = [] if grad_scale is None else [on_device(tensors[0].device, grad_scale)]
 
     def build(ops: list[Op]) -> list[Op]:
         given, scales = ops[: len(tensors)], list(map(scalar, ops[len(tensors) :]))
-        return [total_norm(given, norm_type, *scales), *non_finite_flags(given)]
+        return [total_norm(given, infinity, *scales), *non_finite_flags(given)]
 
-    total, found_inf, non_finite = call(("norm", norm_type, len(divisors)), build, [*tensors, *divisors])
+    total, found_inf, non_finite = call(("norm", infinity, len(divisors)), build, [*tensors, *divisors])
     return total, found_inf, non_finite
 
 

@@ -42,47 +42,26 @@ def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
     return [(op != op.scalar_like(True)).cast("f32") for op in (every, finite)]
 
 
-def total_norm(ops: Sequence[Op], norm_type: float, grad_scale: Op | None = None) -> Op:
+def total_norm(ops: Sequence[Op], infinity: bool, grad_scale: Op | None = None) -> Op:
     """Return the norm of all elements of all ops, in float64 if any op is float64, otherwise in float32.
 
-    Sums are in float64. If they could overflow or underflow, the elements are first divided by the largest magnitude.
+    Sums are in float64, in which a sum of squares of float32 numbers cannot overflow.
 
     Args:
         ops: The ops whose elements form one vector.
-        norm_type: A positive number, or infinity.
+        infinity: Whether the norm is the largest magnitude.
         grad_scale: A scalar by which the norm is divided.
     """
-
-    def rounded(total: Op) -> Op:
-        return (total if grad_scale is None else total / grad_scale.cast("f64")).cast(dtype)
-
-    dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
     wide = [op.cast("f64") for op in ops]
-    sizes = [op.max(-op) for op in wide]
-    if dtype == "f32" and norm_type <= _SAFE_NORM:
-        return rounded(_norm(sizes, norm_type))
-    largest = _folded(sizes, lambda a, b: a.max(b))
-    if norm_type == inf:  # XLA's maximum ignores NaNs
-        has_nan = _folded([(op != op).cast("f64") for op in ops], lambda a, b: a.max(b))
-        return rounded((has_nan > has_nan.scalar_like(0)).select(largest.scalar_like(nan), largest))
-    is_divisor = (largest > largest.scalar_like(0)) & (largest < largest.scalar_like(inf))
-    divisor = is_divisor.select(largest, largest.scalar_like(1))
-    return rounded(_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor)
-
-
-# The fourth power of a finite float32 value other than 0, even of a subnormal one, is a normal float64 value.
-_SAFE_NORM = 4.0
-
-
-def _norm(sizes: Sequence[Op], norm_type: float) -> Op:
-    return _power(_folded([_power(size, norm_type) for size in sizes], lambda a, b: a + b), 1 / norm_type)
+    if infinity:  # XLA's maximum ignores NaNs
+        largest = _folded([op.max(-op) for op in wide], lambda a, b: a.max(b))
+        has_nan = _folded([(op != op).cast("f64") for op in wide], lambda a, b: a.max(b))
+        total = (has_nan > has_nan.scalar_like(0)).select(largest.scalar_like(nan), largest)
+    else:
+        total = _folded([op * op for op in wide], lambda a, b: a + b).sqrt()
+    divided = total if grad_scale is None else total / grad_scale.cast("f64")
+    return divided.cast("f64" if any(op.shape().dtype == "f64" for op in ops) else "f32")
 
 
 def _folded(ops: Sequence[Op], combine: Callable[[Op, Op], Op]) -> Op:
     return reduced(concatenated([reduced(op, 0, combine) for op in ops]), 0, combine)
-
-
-def _power(op: Op, exponent: float) -> Op:
-    if exponent == 0.5:
-        return op.sqrt()
-    return op * op if exponent == 2 else op if exponent == 1 else op ** op.scalar_like(exponent)
