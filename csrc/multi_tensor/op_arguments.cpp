@@ -5,7 +5,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "multi_tensor/tensor_memory.h"
 
@@ -99,12 +98,6 @@ void check_scalar(const ScalarArgument& argument, const at::Tensor& tensor, std:
       is_allowed,
       expected(
           argument.name, c10::str("a tensor on ", *device), c10::str("one on ", tensor.device()), "move it there"));
-  // Only a learning rate on the CPU is checked for NaN, because a read from another device would need a device sync.
-  if (argument.on_cpu && tensor.is_cpu() && !is_of_python(tensor)) {
-    TORCH_CHECK_VALUE(
-        !std::isnan(tensor.item<double>()),
-        expected(argument.name, "a number", "nan", "pass a learning rate that is not NaN"));
-  }
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 import inspect
 from collections import defaultdict
-from math import isnan
 from typing import Any
 
 import torch
@@ -22,14 +21,6 @@ def is_skipped(scalars: Scalars) -> bool:
     """Return whether ``found_inf`` is given and not zero, with a sync. Raise an error if a scalar is invalid."""
     check_arguments("sgd_step_", [], [None, *scalars.values()])  # None stands for `lr`
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
-
-
-def read_lr(lr: Any) -> float:
-    """Return ``lr`` as a number, because ``torch.optim`` rounds to a tensor's dtype. Reading an accelerator syncs."""
-    number = float(lr)
-    if isnan(number):
-        raise ValueError(f"lr: expected a number, got {number}; pass a learning rate that is not NaN")
-    return number
 
 
 # State that is created in inference mode cannot be written outside of it. Leaving the mode enables gradients.

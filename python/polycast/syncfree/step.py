@@ -14,7 +14,7 @@ from polycast import devices
 from polycast._dtypes import dtype_of
 from polycast.syncfree import torch_fused  # noqa: F401 -- the import registers the operators for other devices
 from polycast.syncfree.gather import gather_group, with_gradients
-from polycast.syncfree.slow_path import Scalars, is_skipped, read_lr, step_by_torch
+from polycast.syncfree.slow_path import Scalars, is_skipped, step_by_torch
 from polycast.syncfree.tensor_lists import Arguments, Group, Operator, TensorLists, moved
 from polycast.torch_internals import disabled
 
@@ -100,7 +100,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             The result of the closure, or None.
 
         Raises:
-            ValueError: If sizes do not match, a tensor is expanded, or the CPU reads a NaN as ``lr``.
+            ValueError: If sizes do not match, or a tensor is expanded.
             TypeError: If a tensor has an unsupported dtype, or if a scalar is not a tensor.
             RuntimeError: If a tensor cannot be written or has no memory, or if the step of ``torch.optim`` raises it.
 
@@ -143,7 +143,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                 _add_scalars(found[1], group["lr"], scalars, found[0].device)
                 calls.append(found)
             elif params:
-                others.append(({**group, "lr": read_lr(group["lr"])}, params))  # errors precede writes
+                # PyTorch's steps would round `lr` if it is a tensor. This read can raise, so it comes before all writes.
+                others.append(({**group, "lr": float(group["lr"])}, params))
         if others and is_skipped(scalars):
             return
         # One call checks its arguments before it writes. Several calls are all checked before the first one writes.
