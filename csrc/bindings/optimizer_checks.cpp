@@ -1,7 +1,6 @@
 // Checks of lists of tensors, and of the arguments of an operator, for Python.
 #include "bindings/bindings.h"
 
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -51,14 +50,12 @@ bool all_plain(const std::vector<py::list>& lists) {
   return !overlaps.any();
 }
 
-// Raises the error, if any, that the operator would raise for its lists and scalars. With `names`, the error for a
-// tensor of a list contains the parameter's name.
+// Raises the error, if any, that the operator would raise for its lists and scalars.
 void check_arguments(
     const std::string& op,
     const std::vector<std::vector<at::Tensor>>& lists,
-    const std::vector<multi_tensor::OptionalTensor>& scalars,
-    const multi_tensor::Names& names) {
-  multi_tensor::check({multi_tensor::OpArguments::of(op), {lists.begin(), lists.end()}, scalars}, names);
+    const std::vector<multi_tensor::OptionalTensor>& scalars) {
+  multi_tensor::check({multi_tensor::OpArguments::of(op), {lists.begin(), lists.end()}, scalars});
 }
 
 bool may_overlap(const std::vector<at::Tensor>& tensors) {
@@ -70,7 +67,7 @@ bool may_overlap(const std::vector<at::Tensor>& tensors) {
 void bind_optimizer_checks(py::module_& module) {
   module.def("all_plain", &all_plain);
   module.def("may_overlap", &may_overlap);
-  module.def("check_arguments", &check_arguments, py::arg(), py::arg(), py::arg(), py::arg("names") = py::none());
+  module.def("check_arguments", &check_arguments);
 }
 
 }  // namespace polycast::bindings

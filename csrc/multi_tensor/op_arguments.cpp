@@ -152,32 +152,30 @@ void check_scalars(const Call& call) {
   }
 }
 
-void check_list(const Call& call, size_t list, const Names& names) {
+void check_list(const Call& call, size_t list) {
   const at::TensorList tensors = call.lists[list], models = call.lists[0];
   const ListArgument& argument = call.expected.lists[list];
   const auto check_range = [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
       prefetch_ahead(tensors, index);
-      const auto name = [&] {
-        return c10::str(argument.name, "[", index, "]", names ? " (of " + names(index) + ")" : "");
-      };
+      const auto name = [&] { return c10::str(argument.name, "[", index, "]"); };
       check_tensor(tensors[index], models[index], call.expected.lists[0].name, models[0].device(), argument.use, name);
     }
   };
   const auto count = static_cast<int64_t>(tensors.size());
-  // `names` and a read of the sizes of a tensor subclass may run Python. Other threads would then wait for the GIL,
-  // which this thread may hold while it waits for these threads.
-  if (count == 0 || names || is_of_python(models[0])) {
+  // A read of the sizes of a tensor subclass may run Python. Other threads would then wait for the GIL, which this
+  // thread may hold while it waits for these threads.
+  if (count == 0 || is_of_python(models[0])) {
     check_range(0, count);
   } else {
     at::parallel_for(0, count, tensor_grain_size, check_range);
   }
 }
 
-void check(const Call& call, const Names& names) {
+void check(const Call& call) {
   check_scalars(call);
   for (size_t list = 0; list < call.lists.size(); ++list) {
-    check_list(call, list, names);
+    check_list(call, list);
   }
 }
 

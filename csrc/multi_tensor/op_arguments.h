@@ -3,9 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -45,15 +43,12 @@ struct Call {
   std::vector<OptionalTensor> scalars;
 };
 
-// A function that returns the name of the parameter at an index of the lists, for errors.
-using Names = std::function<std::string(size_t)>;
-
 // Checks the lengths of the lists, and the scalars. If the first list is empty, the scalars may be on any devices.
 void check_scalars(const Call& call);
 // Checks the tensors of one list. Each tensor must be on the device of the first list. A counter must have one element,
 // and any other tensor must have the sizes of the first list's tensor at the same index.
-void check_list(const Call& call, size_t list, const Names& names = {});
-void check(const Call& call, const Names& names = {});
+void check_list(const Call& call, size_t list);
+void check(const Call& call);
 
 // Increments the versions of all tensors of the written lists and the counter lists.
 void raise_versions(const Call& call);

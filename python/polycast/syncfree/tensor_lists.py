@@ -1,6 +1,7 @@
 """The tensors of one call of an operator, and the call."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ Arguments: TypeAlias = dict[str, Any]  # an operator has these arguments after i
 NOTHING: Arguments = {}
 # These arguments of the operators are tensors of one element.
 _SCALARS = ("lr", "found_inf", "grad_scale", "clip_coef", "inv_scale")
+_PLACE = re.compile(r"\w+\[(\d+)\](?=: expected )")  # the operators' errors begin with a list and an index
 
 
 @dataclass(slots=True)
@@ -33,14 +35,7 @@ class TensorLists:
 
     def call(self, operator: Operator, param_groups: list[Group], arguments: Arguments = NOTHING) -> Any:
         """Call an operator on the lists. If it rejects a tensor of a list, the error contains the parameter's name."""
-        try:
-            result = call(operator, self.device, self.lists, arguments)
-        except Exception:
-            try:  # The operator's error has the index of a tensor. The error of `check` also has the parameter's name.
-                self.check(operator, param_groups, arguments)
-            except Exception as named:
-                raise named from None
-            raise
+        result = self._named(param_groups, call, operator, self.device, self.lists, arguments)
         if self.wholes and operator.overloadpacket.__name__.endswith("_"):
             torch.autograd.graph.increment_version(self.wholes)
         return result
@@ -49,8 +44,18 @@ class TensorLists:
         """Raise the error that the operator would raise for its arguments, with the name of a rejected parameter."""
         names = [each.name for each in operator._schema.arguments]
         scalars = [arguments.get(name) for name in names if name in _SCALARS]
-        op = operator.overloadpacket.__name__
-        check_arguments(op, self.lists, scalars, lambda index: name_of(param_groups, self.params[index]))
+        self._named(param_groups, check_arguments, operator.overloadpacket.__name__, self.lists, scalars)
+
+    def _named(self, param_groups: list[Group], function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function. An error that begins with the index of a tensor also contains the parameter's name."""
+        try:
+            return function(*args)
+        except Exception as error:
+            place = _PLACE.match(str(error))
+            if place is None:
+                raise
+            name = name_of(param_groups, self.params[int(place[1])])
+            raise type(error)(f"{place[0]} (of {name}){place.string[place.end() :]}") from None
 
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
