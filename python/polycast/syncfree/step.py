@@ -1,7 +1,7 @@
 """The base class of SGD, Adam and AdamW, with their step, their state and their checkpoints."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, TypeAlias
@@ -241,22 +241,17 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     def _take_state(self, state_dict: dict[str, Any]) -> None:
         """Store the loaded values in the dtypes of this optimizer."""
-        for param, name, value in self._saved_values(state_dict):
-            state = self.state[param]
-            if name == "step":
-                state[name] = torch.as_tensor(state[name], dtype=torch.float32, device=_place_of_step(param))
-            elif name in self._average_names and value is None:
-                del state[name]  # no step has written this momentum buffer
-            elif name in self._average_names and self.state_dtype is not None:
-                state[name] = value.to(param.device, self._kept_dtype(param), copy=True)
-
-    def _saved_values(self, state_dict: dict[str, Any]) -> Iterator[tuple[Tensor, str, Any]]:
-        """Yield each saved value with its parameter and its name."""
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
         for saved_id, param in zip(saved_ids, params, strict=False):  # PyTorch raises if the counts differ.
             for name, value in state_dict["state"].get(saved_id, {}).items():
-                yield param, name, value
+                state = self.state[param]
+                if name == "step":
+                    state[name] = torch.as_tensor(state[name], dtype=torch.float32, device=_place_of_step(param))
+                elif name in self._average_names and value is None:
+                    del state[name]  # no step has written this momentum buffer
+                elif name in self._average_names and self.state_dtype is not None:
+                    state[name] = value.to(param.device, self._kept_dtype(param), copy=True)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "state_dtype": self.state_dtype}
