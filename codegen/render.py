@@ -30,11 +30,7 @@ def render(policy: Policy) -> dict[str, str]:
 
     files = {
         "autocast/table.cpp": text("autocast/table.cpp.j2", shards=range(SHARDS)),
-        "op_reference.md": text(
-            "op_reference.md.j2",
-            deviations=_deviations(policy),
-            public=_public_names(policy),
-        ),
+        "op_reference.md": text("op_reference.md.j2", deviations=_deviations(policy)),
         "policy_cases.jsonl": text(
             "policy_cases.jsonl.j2", cases=[_case(policy, *group) for op in policy.ops for group in op.groups()]
         ),
@@ -115,21 +111,6 @@ def _case(policy: Policy, rule: Rule, devices: tuple[str, ...]) -> dict[str, str
         "torch": str(rule.torch),
         "reaches": rule.reaches,
     }
-
-
-def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange], list[str]]]:
-    """Return the public names of ops for each device without a `like`, by category and range of releases."""
-    names: dict[str, dict[tuple[Category, VersionRange], list[str]]] = {}
-    for device in (device for device in policy.devices if device.like is None):
-        groups = names.setdefault(device.name, {})
-        for op in policy.ops:
-            for group in op.categories(device.name):
-                groups.setdefault(group, []).extend(op.public)
-        order = list(Category)
-        names[device.name] = {
-            group: sorted(set(groups[group])) for group in sorted(groups, key=lambda g: (order.index(g[0]), str(g[1])))
-        }
-    return names
 
 
 def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:
