@@ -12,27 +12,17 @@ namespace polycast::autocast {
 
 namespace {
 
-bool contains_tensors(const c10::Type& type) {
-  const auto parts = type.containedTypes();
-  return type.kind() == c10::TypeKind::TensorType ||
-         std::any_of(parts.begin(), parts.end(), [](const c10::TypePtr& part) { return contains_tensors(*part); });
-}
-
 c10::TypePtr without_optional(const c10::TypePtr& type) {
   const auto optional = type->cast<c10::OptionalType>();
   return optional ? optional->getElementType() : type;
 }
 
-// Returns the number of tensors in an argument; a list counts as two. The number is negative for tensors in
-// dictionaries, tuples and lists of lists, which are not cast.
+// Returns the number of tensors in an argument that autocast casts; a list counts as two.
 int tensors_in(const c10::Argument& argument) {
   const c10::TypePtr type = without_optional(argument.real_type());
   const auto list = type->cast<c10::ListType>();
   const c10::TypePtr element = list ? without_optional(list->getElementType()) : type;
-  if (element->kind() == c10::TypeKind::TensorType) {
-    return list ? 2 : 1;
-  }
-  return contains_tensors(*type) ? -1 : 0;
+  return element->kind() != c10::TypeKind::TensorType ? 0 : list ? 2 : 1;
 }
 
 bool is_written(const c10::Argument& argument) {
@@ -43,12 +33,6 @@ bool is_written(const c10::Argument& argument) {
 std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();
   const auto any = [&](const auto& question) { return std::any_of(arguments.begin(), arguments.end(), question); };
-  if (any([](const c10::Argument& argument) { return tensors_in(argument) < 0; })) {
-    return "has tensors in dictionaries, tuples or lists of lists, which autocast does not cast; remove the rule";
-  }
-  if (any([](const c10::Argument& argument) { return argument.is_out(); })) {
-    return "writes to its out argument; name an op or overload that returns a new tensor";
-  }
   if (any(is_written)) {
     return "writes to an argument; name an op or overload that returns a new tensor";
   }

@@ -222,8 +222,7 @@ void enter(const ScopePointer& scope, std::optional<Region> region) {
 }
 
 void leave_latest() {
-  TORCH_CHECK(
-      !thread.frames.empty(), "leave_scope: expected a scope that this thread entered, got none; enter a scope first");
+  TORCH_INTERNAL_ASSERT(!thread.frames.empty());
   pop();
 }
 

@@ -97,11 +97,7 @@ const std::string& name_of(Category category) {
 Rule rule_named(const std::string& name) {
   const auto is_it = [&](const auto& named) { return named.first == name; };
   const auto found = std::find_if(named_rules().begin(), named_rules().end(), is_it);
-  TORCH_CHECK_VALUE(
-      found != named_rules().end(),
-      "category: expected a category of policy.yaml, got '",
-      name,
-      "'; check the spelling");
+  TORCH_INTERNAL_ASSERT(found != named_rules().end(), name);
   return found->second;
 }
 
@@ -202,17 +198,6 @@ PolicyPointer find_policy(const std::string& key) {
   const std::lock_guard<std::mutex> lock(tables().mutex);
   const auto known = tables().policies.find(key);
   return known == tables().policies.end() ? nullptr : known->second.lock();
-}
-
-std::vector<PolicyPointer> live_policies() {
-  const std::lock_guard<std::mutex> lock(tables().mutex);
-  std::vector<PolicyPointer> live;
-  for (const auto& [key, known] : tables().policies) {
-    if (PolicyPointer policy = known.lock()) {
-      live.push_back(std::move(policy));
-    }
-  }
-  return live;
 }
 
 PolicyPointer make_policy(const std::string& key, Policy::Rows rows) {

@@ -35,7 +35,7 @@ struct Rule {
 using DeviceIndex = uint8_t;  // An index into `devices()`.
 
 // Returns the name of a rule in policies: its category, or the dtype that overrides the region's. `rule_named` returns
-// the rule with a name, and raises `ValueError` for an unknown name.
+// the rule with a name.
 const std::string& name_of(Category category);
 const std::string& name_of(const Rule& rule);
 Rule rule_named(const std::string& name);
@@ -117,6 +117,5 @@ using PolicyPointer = std::shared_ptr<Policy>;  // pybind11 does not support poi
 // Returns the policy with this key, or `nullptr` if there is none. Python derives a policy's key from its rows.
 PolicyPointer find_policy(const std::string& key);
 PolicyPointer make_policy(const std::string& key, Policy::Rows rows);
-std::vector<PolicyPointer> live_policies();
 
 }  // namespace polycast::autocast

@@ -35,11 +35,7 @@ using GivenRows = std::map<std::string, std::vector<std::optional<py::tuple>>>;
 autocast::Policy::Rows rows_of(const GivenRows& given) {
   autocast::Policy::Rows rows;
   for (const auto& [key, cells] : given) {
-    TORCH_CHECK_VALUE(
-        cells.size() == autocast::devices().size(),
-        "rows: expected a cell for each device, got ",
-        cells.size(),
-        " cells; pass a cell or None for each device");
+    TORCH_INTERNAL_ASSERT(cells.size() == autocast::devices().size());
     for (const std::optional<py::tuple>& cell : cells) {
       std::optional<autocast::RuleSpec>& spec = rows[key].emplace_back();
       if (cell) {
@@ -89,8 +85,8 @@ std::vector<std::string> obstacles(const std::string& key, const std::vector<std
         reasons[device].clear();
         break;
       }
-      // The reason for an out variant is the least informative one.
-      if (reasons[device].empty() || reasons[device].rfind("writes to its out", 0) == 0) {
+      // The reason for a variant that writes is the least informative one.
+      if (reasons[device].empty() || reasons[device].rfind("writes to", 0) == 0) {
         reasons[device] = std::move(reason);
       }
     }
@@ -182,11 +178,11 @@ uint64_t keep_id_in_force() {
   return autocast::id_in_force();
 }
 
-// Adds the missing kernels of the policies that were entered or used before.
+// Adds the missing kernels of the policies that apply in this thread. Other policies are entered later.
 void refresh() {
-  for (const PolicyPointer& policy : autocast::live_policies()) {
-    if (policy->added != 0) {
-      autocast::add_kernels(*policy);
+  if (const ScopePointer scope = autocast::share_scope_in_force()) {
+    for (const autocast::PolicyScope::Part& part : scope->parts) {
+      autocast::add_kernels(*part.policy);
     }
   }
 }

@@ -144,7 +144,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     "assign: a file of rules for ops": lambda: assign(file("ops: {layer_norm: fp32}")),
     # These other calls have wrong arguments.
     "a number for use": lambda: use(3),
-    "a policy's rule of an unknown op": lambda: Policy({"softmax": "fp32"})["gleu"],
     "a policy's rule of another op": lambda: Policy({"softmax": "fp32"})["gelu"],
     "a number for a release": lambda: polycast.policy.category("mm", "cpu", torch=2.11),  # type: ignore
     "an unknown release": lambda: polycast.policy.category("mm", "cpu", torch="2.99"),

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from inspect import isclass, isfunction
 from typing import TypeAlias
 
 import torch
@@ -148,17 +147,10 @@ def unknown(name: str) -> tuple[str, str]:
         remedy = IMPORT_FIRST + (f"; did you mean '{close}'?" if close else "")
         return f"no library has registered an operator '{name}'", remedy
     place, _, last = name_in_full.rpartition(".")
-    if (
-        place in ("", "torch.nn")
-        and isclass(kind := getattr(torch.nn, last, None))
-        and issubclass(kind, torch.nn.Module)
-    ):
-        return (
-            f"'{name}' has no op of its own",
-            f"use the ops that it runs, or call polycast.assign(model, {{torch.nn.{last}: rules}})",
-        )
-    if place in ("", "torch.nn.functional") and isfunction(getattr(torch.nn.functional, last, None)):
-        return f"'{name}' has no op of its own", "use the ops that it runs, which polycast.debug.trace lists"
+    kinds = {"torch.nn.functional": torch.nn.functional, "torch.nn": torch.nn}
+    if any(place in ("", kind) and callable(getattr(module, last, None)) for kind, module in kinds.items()):
+        remedy = "use the ops that it runs, which polycast.debug.trace lists, or assign rules to modules"
+        return f"'{name}' has no op of its own", f"{remedy} with polycast.assign"
     asked = last if place.startswith("torch") else op
     return f"expected an op, got '{name}'", did_you_mean(asked, (other for other in known() if "::" not in other))
 

@@ -269,14 +269,7 @@ class Policy(Mapping[str, Casts]):
         return differences(this, side_of(title, Policy(other).by_overload()))
 
     def __getitem__(self, key: str) -> Casts:
-        rules = self.rules
-        if key not in rules:
-            try:
-                op_names.asked_keys(key)
-            except (TypeError, ValueError) as error:
-                raise KeyError(str(error)) from None
-            raise KeyError(f"key: expected a key of the rules, got {key!r:.60}; for other ops, call policy.category")
-        return rules[key]
+        return self.rules[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rules)
