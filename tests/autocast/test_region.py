@@ -87,17 +87,14 @@ def test_each_spelling_of_a_region_has_its_dtype(
     for twin in (copy.copy(opened), copy.deepcopy(opened), pickle.loads(pickle.dumps(opened))):
         with twin:
             assert (X @ X).dtype is dtype
-        assert repr(twin) == repr(opened)
+        assert twin.__reduce__() == opened.__reduce__()
 
 
-def test_the_repr_of_a_region_shows_its_settings() -> None:
+def test_a_region_has_its_settings_as_attributes() -> None:
     policy = polycast.Policy({"matmul": "fp32"})
     opened = polycast.autocast("cpu", HALF, False, False, policy=policy)
     assert (opened.device, opened.policy) == ("cpu", policy)
     assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)
-    assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
-    settings = "dtype=torch.float16, enabled=False, cache_enabled=False"
-    assert repr(polycast.autocast("cpu", HALF, False, False)) == f"polycast.autocast('cpu', {settings})"
 
 
 @pytest.mark.parametrize("keep", [True, False])

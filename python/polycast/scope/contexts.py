@@ -1,6 +1,5 @@
 """Autocast regions as context managers and decorators."""
 
-import reprlib
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -84,15 +83,6 @@ class Region(StockAutocast):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Region, (*self._settings, self.policy)
-
-    def __repr__(self) -> str:
-        """Return the call that makes the region, with at most four rules of its policy."""
-        device, dtype, *switches = self._settings
-        names = zip(("enabled", "cache_enabled"), switches, strict=True)
-        options = [f"dtype={dtype}", *(f"{name}=False" for name, value in names if value is False)]
-        if self.policy is not None:
-            options.append(f"policy={reprlib.repr(self.policy.rules)}")
-        return f"polycast.autocast('{device}', {', '.join(options)})"
 
     def _tell_modes(self, entered: bool) -> None:
         """Report the region to the modes of ``torch.export``, as ``torch.autocast`` does."""
