@@ -35,12 +35,9 @@ QUERIES = [
     "policy.rules('gumbel_softmax')",
     "policy.category('cross_entropy', 'cuda')",
     "policy.category('conv2d', 'cdua')",
-    "policy.notes('gpu')",
-    "policy.ops('cuda', 'fp23')",
-    "policy.ops('cuda', 'x')",
+    "policy.resolved(device='gpu')",
     "policy.rules(None)",
     "policy.category('conv2d', 0)",
-    "policy.ops('cuda', ['fp32'])",
 ]
 FUNCTIONS = [
     "custom_fwd(cast_inputs='float3')",

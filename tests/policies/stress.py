@@ -18,7 +18,7 @@ from polycast import Policy
 from torch import Tensor
 
 X = torch.eye(4)
-OPS = polycast.policy.ops("cpu", "fp32")
+OPS = sorted({rule.op for rule in polycast.policy.resolved({}, device="cpu") if rule.category == "fp32"})
 KINDS = {"fp32": torch.float32, "float16": torch.float16, "float64": torch.float64, "bfloat16": torch.bfloat16}
 
 

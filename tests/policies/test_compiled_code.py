@@ -21,7 +21,8 @@ F64, F32, HALF, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat
 X = torch.eye(4)
 HALVES = Policy({"matmul": "float16", "sort": "float16"})
 WIDE = Policy({"matmul": "fp32"})
-FIFTY = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in polycast.policy.ops("cpu", "fp32")[:50]]
+FP32_OPS = sorted({rule.op for rule in polycast.policy.resolved({}, device="cpu") if rule.category == "fp32"})
+FIFTY = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in FP32_OPS[:50]]
 FIRST, OUTLIVES, LAST = (Policy({"matmul": "float64"}) for _ in range(3))
 del FIRST, LAST
 BACKENDS = ("aot_eager", pytest.param("inductor", marks=pytest.mark.slow))
@@ -309,7 +310,7 @@ staying.join()
 
 torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1000
 kinds = {"fp32": torch.float32, "float64": torch.float64}
-names = [name for name in polycast.policy.ops("cpu", "fp32") if name != "matmul"]
+names = sorted({rule.op for rule in polycast.policy.resolved({}, device="cpu") if rule.category == "fp32"})
 policies = [(Policy({f"aten::{name}": "fp32", "matmul": kind}), kinds[kind]) for name in names for kind in kinds][:60]
 whole = torch.compile(lambda x: x @ x + 1, backend="eager", fullgraph=True)
 for policy, kind in policies * 2:

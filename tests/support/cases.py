@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from polycast import _extension
 from polycast.policy import devices
+from polycast.policy.rules import BUILT_IN
 
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 POLICY = read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed())
 RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 DEVICES = devices()
+NOTES = {(rule.op, rule.device): rule.note for rule in BUILT_IN if rule.note}  # These rules differ from PyTorch's.
 
 
 class Case(NamedTuple):

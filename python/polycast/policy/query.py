@@ -5,8 +5,6 @@ from typing import overload
 import torch
 
 from polycast._extension import CATEGORIES, DEVICES, installed_kernels, scope_in_force
-from polycast._suggest import did_you_mean
-from polycast.policy.categories import canonical
 from polycast.policy.op_names import Op, device_named
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.policy.rules import BUILT_IN, Rules
@@ -99,50 +97,6 @@ def rules(op: Op) -> Rules:
         [('xla', 'lower_precision_fp')]
     """
     return Rules(Policy().rules_on(op))
-
-
-def ops(device: str | torch.device, category: str | None = None) -> tuple[str, ...]:
-    """Return the names of the ops that the built-in policy lists on a device, in alphabetical order.
-
-    Args:
-        device: The device, as for :func:`category`.
-        category: A category, to return only its ops; None for the ops of all categories.
-
-    Raises:
-        ValueError: If the device or the category is unknown.
-        TypeError: If the device or the category has the wrong type.
-
-    Example:
-        >>> import polycast
-        >>> polycast.policy.ops("xla", "promote")
-        ('cat', 'index_copy', 'stack')
-    """
-    name = device_named(device)
-    if category is not None and not isinstance(category, str):
-        raise TypeError(f"category: expected a str, got {category!r:.60}; use one of {', '.join(CATEGORIES)}")
-    wanted = None if category is None else canonical(category)
-    if wanted is not None and wanted not in CATEGORIES:
-        raise ValueError(f"category: expected a category, got '{category}'; {did_you_mean(wanted, CATEGORIES)}")
-    return tuple(sorted({rule.op for rule in BUILT_IN if rule.device == name and wanted in (None, rule.category)}))
-
-
-def notes(device: str | torch.device) -> dict[str, str]:
-    """Return the ops whose built-in category on a device differs from PyTorch's or the backend's, with the reasons.
-
-    Args:
-        device: The device, as for :func:`category`.
-
-    Raises:
-        ValueError: If the device is unknown.
-        TypeError: If the device has the wrong type.
-
-    Example:
-        >>> import polycast
-        >>> polycast.policy.notes("xpu")["binary_cross_entropy"]
-        'Intel: auto mixed precision on GPU, torch.xpu.amp lists it as float32; PyTorch bans it.'
-    """
-    name = device_named(device)
-    return {rule.op: rule.note for rule in BUILT_IN if rule.device == name and rule.note}
 
 
 def current() -> Policy:
