@@ -1,7 +1,6 @@
 """The process-wide policy."""
 
 import os
-import reprlib
 from functools import partial
 
 from polycast._extension import KernelPolicy, use_policy, used_policy
@@ -14,22 +13,8 @@ from polycast.torch_internals import disabled
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 
 
-class Used(Handle):
-    """The handle that :func:`use` returns. Removing the handle restores the policy that was used before."""
-
-    def __init__(self, policy: Policy | None) -> None:
-        self.policy = policy
-        """The policy that the call set, or None for the built-in policy."""
-        super().__init__(partial(_set, used_policy()))
-        _set(None if policy is None else policy.kernels)
-
-    def __repr__(self) -> str:
-        rules = "the built-in policy" if self.policy is None else reprlib.repr(self.policy.rules)
-        return f"<the process uses {rules}>"
-
-
 @disabled
-def use(policy: PolicyLike) -> Used:
+def use(policy: PolicyLike) -> Handle:
     """Set the process-wide policy. It applies in every autocast region; policies of regions and modules override it.
 
     The policy applies in all threads until another one is used. ``with polycast.use(...)`` restores the previous policy
@@ -56,16 +41,17 @@ def use(policy: PolicyLike) -> Used:
         >>> with polycast.use({"matmul": "fp32"}), polycast.autocast("cpu"):
         ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
         torch.float32
-        >>> polycast.use({"matmul": "bf16"})
-        <the process uses {'matmul': 'bfloat16'}>
-        >>> polycast.use(None)
-        <the process uses the built-in policy>
+        >>> handle = polycast.use({"matmul": "bf16"})
+        >>> polycast.policy.current()
+        Policy({'matmul': 'bfloat16'})
+        >>> handle.remove()
     """
-    if policy is None:
-        return Used(None)
-    made = Policy(policy)
-    warn_of_no_kernels()
-    return Used(made)
+    kernels = None if policy is None else Policy(policy).kernels
+    if kernels is not None:
+        warn_of_no_kernels()
+    restore = Handle(partial(_set, used_policy()))
+    _set(kernels)
+    return restore
 
 
 def _set(policy: KernelPolicy | None) -> None:
@@ -82,7 +68,7 @@ def use_on_import() -> None:
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:
         try:
-            Used(Policy(path))
+            _set(Policy(path).kernels)
         except ValueError as error:
             text = f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}"
             problems = error.problems if isinstance(error, PolicyError) else ()
