@@ -1,7 +1,9 @@
 """The process-wide policy."""
 
 import os
+import sys
 from functools import partial
+from pathlib import Path
 
 from polycast._extension import KernelPolicy, use_policy, used_policy
 from polycast.policy.op_names import IMPORT_FIRST
@@ -64,6 +66,7 @@ def use_on_import() -> None:
 
     Raises:
         ImportError: If the policy cannot be used.
+        SystemExit: If the policy cannot be used in polycast's command line, which prints the error without a traceback.
     """
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:
@@ -74,4 +77,13 @@ def use_on_import() -> None:
             problems = error.problems if isinstance(error, PolicyError) else ()
             if any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems):
                 text += f"\nImport it before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both."
+            if _is_command_line():
+                print(f"error: {text}", file=sys.stderr)
+                raise SystemExit(2) from None
             raise ImportError(text) from None
+
+
+def _is_command_line() -> bool:
+    """Return whether the process runs ``polycast`` or ``python -m polycast``."""
+    program = sys.argv[0] if sys.argv else ""
+    return sys.orig_argv[1:3] == ["-m", "polycast"] if program == "-m" else Path(program).name == "polycast"
