@@ -143,7 +143,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                 _add_scalars(found[1], group["lr"], scalars, found[0].device)
                 calls.append(found)
             elif params:
-                # PyTorch's steps would round `lr` if it is a tensor. This read can raise, so it comes before all writes.
+                # PyTorch's steps would round a tensor `lr`. This read can raise, so it comes before all writes.
                 others.append(({**group, "lr": float(group["lr"])}, params))
         if others and is_skipped(scalars):
             return
