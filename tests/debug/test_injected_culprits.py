@@ -26,10 +26,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 Places = list[tuple[str, str]]
 ENDS = {**GOOD, "einsum": "fp32", "mm": "fp32"}, {"softmax": LOWER}
 
-
 WITH_RULES, SHARED = net(), net(c="b")
 polycast.assign(WITH_RULES, {"a": {"linear": LOWER}})
-COMPILED = torch.compile(OPS["bmm"], backend="eager")
+COMPILED, SUM = torch.compile(OPS["bmm"], backend="eager"), partial(torch.sum, ONES.bfloat16())
 
 
 class Square(torch.autograd.Function):
@@ -175,7 +174,7 @@ class Injected(NamedTuple):
 
 OTHER, LAYERS, AGAIN = net(), Layers(), Layers(is_checkpointed=True)
 IN, AT_B, BMM, EINSUM = ("linear", "a.inner"), ("bmm", "b"), ("bmm", ""), ("einsum", "")
-LINEAR_B, DEEP = ("linear", "b"), ("linear", "a.inner.deep")
+LINEAR, LINEAR_B, DEEP = ("linear", ""), ("linear", "b"), ("linear", "a.inner.deep")
 FIRST = ("linear", "first")
 MOST = 40  # Each search may need at most this many runs.
 FP32 = ("fp32", "built-in")
@@ -184,14 +183,14 @@ INJECTED = {
     **{f"{op} in b": Injected(failing({(op, "b")}), MODEL, [(op, "b")]) for op in OPS},
     "an op in the model itself": Injected(failing({("matmul", "")}), MODEL, [("matmul", "")]),
     "an op deep inside": Injected(failing({DEEP}), MODEL, [DEEP]),
-    "an op, without a model": Injected(failing({IN}), None, [("linear", "")]),
+    "an op, without a model": Injected(failing({IN}), None, [LINEAR]),
     "an op, of all in float32": Injected(failing({IN}), MODEL, [IN], ends=FP32),
     "two together": Injected(failing({IN, AT_B}), MODEL, [IN, AT_B], [IN]),
     "two ops of a module together": Injected(failing({AT_B, LINEAR_B}), MODEL, [AT_B, LINEAR_B], [LINEAR_B]),
     "an op in two modules together": Injected(failing({IN, LINEAR_B}), MODEL, [IN, LINEAR_B], [LINEAR_B]),
     "a module and its submodule": Injected(failing({IN, DEEP}), MODEL, [IN, DEEP], [DEEP]),
     "three together": Injected(failing({IN, AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [DEEP]),
-    "two together, without a model": Injected(failing({IN, AT_B}), None, [("linear", ""), BMM], [("linear", "")]),
+    "two together, without a model": Injected(failing({IN, AT_B}), None, [LINEAR, BMM], [LINEAR]),
     "either of two": Injected(failing({IN}, {AT_B}), MODEL, [IN, AT_B]),
     "either of two ops of a module": Injected(failing({AT_B}, {LINEAR_B}), MODEL, [AT_B, LINEAR_B]),
     "either of three": Injected(failing({IN}, {AT_B}, {LINEAR_B}), MODEL, [IN, AT_B, LINEAR_B]),
@@ -213,18 +212,18 @@ INJECTED = {
     "a child process": Injected(in_a_child_process, MODEL, [BMM], is_unseen=True),
     "a region with rules": Injected(in_a_region_with_rules, MODEL, [IN]),
     "a module with rules": Injected(failing({IN}, model=WITH_RULES), WITH_RULES, [IN]),
-    "a module with rules in a region with rules": Injected(
-        partial(in_a_region_with_rules, WITH_RULES), WITH_RULES, [IN]
-    ),
-    "the module that has the rules": Injected(
-        failing({("linear", "a")}, model=WITH_RULES), WITH_RULES, [("linear", "a")]
-    ),
+    "a module and a region with rules": Injected(partial(in_a_region_with_rules, WITH_RULES), WITH_RULES, [IN]),
+    "the module of the rules": Injected(failing({("linear", "a")}, model=WITH_RULES), WITH_RULES, [("linear", "a")]),
     "a layer next to one whose outer module has rules": Injected(ends_in_float, WRAPPED, [("linear", "1")]),
     "an op and the op that it runs": Injected(einsum_is_exact, None, [EINSUM]),
     "an op and the op that it runs, next to a model": Injected(einsum_is_exact, MODEL, [EINSUM]),
     "an op, and another that it does not run": Injected(
-        lambda: einsum_is_exact() or is_float(OPS["linear"]), None, [EINSUM, ("linear", "")], [EINSUM]
+        lambda: einsum_is_exact() or is_float(OPS["linear"]), None, [EINSUM, LINEAR], [EINSUM]
     ),
+    "an op, and the op that it runs in another module": Injected(
+        lambda: einsum_is_exact() or failing({AT_B})(), MODEL, [AT_B, EINSUM], [EINSUM]
+    ),
+    "an op with an overload that runs the other": Injected(partial(is_float, SUM), None, [("sum", "")], ends=FP32),
     "rules that one pass over the fix keeps": Injected(needs_fewer_rules_later, MODEL, [AT_B, IN, DEEP], [DEEP]),
     "an op that another runs, and the other": Injected(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
     "an op next to one that runs it": Injected(bmm_is_exact_next_to_einsum, None, [BMM]),

@@ -108,6 +108,7 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: Saving.apply(x + 500), "Saving", "Saving", "after the gradient and each saved tensor in the backward"),  # type: ignore[no-untyped-call]
     (lambda x: (x * 0 + torch.tensor(1e-8).to(x.dtype)).log(), "log", "log", "tried log, add, to, mul, linear in fp32"),
     (lambda x: x / (x * 0), "div", "div", "non-finite even with"),
+    (lambda x: (x * 0 + torch.tensor([0, 1e-8, 0, 1]).to(x.dtype)).log(), "log", "log", "non-finite even with"),
     (lambda x: torch.softmax(x * 0 + torch.full((4,), -math.inf), -1), "softmax", "softmax", "all masked"),
     (lambda x: torch.where(x > 9, (x * 0).sqrt(), 1.0), "sqrt", "sqrt", "non-finite even with"),
     (lambda x: torch.where(x > 9, -math.inf, (-x).sqrt()).softmax(-1), "sqrt", "sqrt", "non-finite even with"),

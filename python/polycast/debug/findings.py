@@ -89,7 +89,7 @@ def _of(site: Site) -> str:
 def find(values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_given: bool) -> Finding:
     """Return the finding for a call with a non-finite result."""
     step = values.step
-    advice = Advice(failing, failing)
+    advice = Advice(failing, culprit=failing)
     if not is_nan_given and step.phase(failing) != STEP:
         advice = advise(step, failing)
     shown = advice.culprit if step.phase(failing) != BACKWARD else failing

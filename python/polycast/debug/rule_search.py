@@ -44,7 +44,7 @@ def advise(step: StepCalls, failing: int) -> Advice:
     """Search for rules for a call in forward, or for the call whose gradient a call in backward computes."""
     of = step.gradient_of(failing) if step.phase(failing) != FORWARD else failing
     if of is None:
-        return Advice(failing, failing)
+        return Advice(failing, culprit=failing)
     trial = _forward(step, failing) if of == failing else _backward(step, failing)
     advice = _search(step, of, trial, ())
     for _ in range(_ROUNDS if advice.rules and of == failing else 0):
@@ -96,7 +96,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
 
 
 def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -> Advice:
-    advice = Advice(start, start)
+    advice = Advice(start, culprit=start)
     second: tuple[Rule, ...] = ()  # the result under these rules is finite, but far from the result in float32
     is_given = not all(is_finite(one.tensor) for one in step.calls[start].inputs)  # infinities of a mask may remain
     for depth in _DEPTHS:
