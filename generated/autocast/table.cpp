@@ -85,10 +85,15 @@ const Table& table() {
     all.names.push_back({"_cudnn_rnn _thnn_fused_gru_cell addmm cat gru linear matmul mm stack", "torch.nn.GRU"});
     all.names.push_back({"_cudnn_rnn _thnn_fused_lstm_cell linear lstm matmul mkldnn_rnn_layer stack", "torch.nn.LSTM"});
     all.names.push_back({"_native_multi_head_attention baddbmm bmm linear matmul scaled_dot_product_attention softmax", "torch.nn.MultiheadAttention"});
+    all.names.push_back({"pairwise_distance", "torch.nn.PairwiseDistance"});
     all.names.push_back({"_cudnn_rnn linear relu rnn_relu rnn_tanh stack", "torch.nn.RNN"});
     all.names.push_back({"log_softmax nll_loss nll_loss2d sum", "torch.nn.functional.cross_entropy"});
+    all.names.push_back({"col2im", "torch.nn.functional.fold"});
+    all.names.push_back({"log_sigmoid", "torch.nn.functional.logsigmoid"});
     all.names.push_back({"linalg_vector_norm", "torch.nn.functional.normalize"});
     all.names.push_back({"pad", "torch.nn.functional.pad"});
+    all.names.push_back({"pairwise_distance", "torch.nn.functional.pairwise_distance"});
+    all.names.push_back({"im2col", "torch.nn.functional.unfold"});
     all.names.push_back({"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.norm"});
     return all;
   }();

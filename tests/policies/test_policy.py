@@ -97,7 +97,9 @@ NAMES: dict[str, list[object]] = {
     "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # `policy.yaml` does not list `gelu`.
     "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm],
     "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # These names do not mean `sum.dim_IntList`.
-    "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
+    "silu": ["nn.SiLU", "SiLU", torch.nn.SiLU, "F.silu"],
+    "log_sigmoid": ["F.logsigmoid", torch.nn.functional.logsigmoid, torch.nn.LogSigmoid],
+    "im2col": ["F.unfold", torch.nn.functional.unfold, torch.nn.Unfold],
     "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],
     "hardtanh": ["nn.ReLU6", torch.nn.ReLU6],  # PyTorch also has an op `relu6`.

@@ -68,13 +68,12 @@ def keys_of(name: str) -> tuple[str, ...]:
     # If the installed PyTorch lacks an op such as "cholesky", the name does not mean `torch.linalg.cholesky`.
     keys = [] if name in ops else [qualified(op) for op in ops]
     place, _, last = name.rpartition(".")
-    if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # for example, LeakyReLU runs leaky_relu
-        classes = getattr(getattr(torch.nn, last), "__mro__", ())
-        runs = next((one.__name__ for one in classes if "forward" in vars(one)), last)
+    if not ops and place in ("", "torch.nn") and isinstance(getattr(torch.nn, last, None), type):  # as in LeakyReLU
+        runs = next(one.__name__ for one in getattr(torch.nn, last).__mro__ if "forward" in vars(one))
         if runs != last:  # for example, ReLU6 runs the forward of Hardtanh
-            return keys_of(f"{place}.{runs}")
+            return keys_of(f"torch.nn.{runs}")
         functions = {name.replace("_", ""): name for name in vars(torch.nn.functional) if not name.endswith("_")}
-        place, last = "torch.nn.functional", functions.get(last.lower(), last)
+        return keys_of(f"torch.nn.functional.{functions.get(last.lower(), last)}")
     if not ops and place in _FUNCTIONS:
         module, prefix = _FUNCTIONS[place]
         keys = [f"{ATEN}{prefix}{last}"] if hasattr(module, last) else []
@@ -130,9 +129,10 @@ def name_of(function: object) -> str | None:
     name = getattr(function, "__name__", None)
     if callable(function) and isinstance(name, str):
         for place, (module, prefix) in {"torch.nn": (torch.nn, ""), **_FUNCTIONS}.items():
-            last = name.removeprefix(prefix)  # the `__name__` of `torch.linalg.inv` is `linalg_inv`
-            if getattr(module, last, None) is function:
-                return f"{place}.{last}"
+            # The `__name__` of `torch.linalg.inv` is `linalg_inv`, and the name of `F.logsigmoid` is `log_sigmoid`.
+            for last in (name.removeprefix(prefix), name.replace("_", "")):
+                if getattr(module, last, None) is function:
+                    return f"{place}.{last}"
     return None
 
 
