@@ -97,6 +97,7 @@ def test_repeated_findings_are_printed_once() -> None:
     assert str(found).endswith("\n  2 more, up to step 2")
 
 
+LONG = nn.Sequential(*[nn.Tanh()] * 6)
 LOW_MASK = torch.tensor([[0.0, torch.finfo(torch.float32).min], [0.0, 0.0]])
 # Each row has a function, the op of its finding, the op with the first non-finite result, and a part of the remedy.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
@@ -110,6 +111,8 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: x / (x * 0), "div", "div", "non-finite even with"),
     (lambda x: (x * 0 + torch.tensor([0, 1e-8, 0, 1]).to(x.dtype)).log(), "log", "log", "non-finite even with"),
     (lambda x: torch.softmax(x * 0 + torch.full((4,), -math.inf), -1), "softmax", "softmax", "all masked"),
+    (lambda x: x / (LONG(x) - LONG(x)).abs().sum(), "div", "div", "non-finite even with"),  # Both are equal.
+    (lambda x: x * (LONG(x) - LONG(x)).square().sum().sqrt(), "sqrt", "sqrt", "non-finite even with"),
     (lambda x: torch.where(x > 9, (x * 0).sqrt(), 1.0), "sqrt", "sqrt", "non-finite even with"),
     (lambda x: torch.where(x > 9, -math.inf, (-x).sqrt()).softmax(-1), "sqrt", "sqrt", "non-finite even with"),
     (lambda x: Scaled.apply(x + 2), "Scaled", "Scaled", "write .float() after the gradient and each saved tensor"),  # type: ignore[no-untyped-call]

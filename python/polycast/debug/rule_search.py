@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from polycast import devices
 from polycast.debug.calls import BACKWARD, FORWARD, is_cast
 from polycast.debug.first_nonfinite import difference, is_finite, is_worse, outputs
-from polycast.debug.program_calls import Rule, StepCalls
+from polycast.debug.program_calls import Rule, StepCalls, Values
 from polycast.debug.search import minimal_sets
 
 _DEPTHS = (6, 24, 96, 400)  # a search reruns up to 6 calls, then up to 24, 96 and 400
@@ -20,8 +21,10 @@ _CLOSE = 0.1  # a result is right if its error, relative to float32, is at most 
 _CLOSER = 0.02  # several rules must have at most this error if all rules together do
 _ROUNDS = 3  # at most this many searches for later calls follow the first search
 
-# A trial runs calls again under rules, or in float32, and returns the results that must be finite.
-Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
+# A trial runs calls again under rules, or in float32, and returns the results that must be finite. The calls read
+# ``Values`` instead of recorded inputs.
+Trial = Callable[[Sequence[int], Sequence[Rule], bool, Values], list[Tensor]]
+Run = Callable[..., list[Tensor] | None]
 
 
 @dataclass
@@ -59,9 +62,9 @@ def advise(step: StepCalls, failing: int) -> Advice:
 
 
 def _forward(step: StepCalls, failing: int) -> Trial:
-    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor]:
+    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor]:
         with torch.no_grad():
-            return outputs(step, step.run(indices, rules, is_wide=is_wide), [failing])
+            return outputs(step, step.run(indices, rules, is_wide=is_wide, given=given), [failing])
 
     return run
 
@@ -74,7 +77,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
     root = max(roots, key=lambda index: (step.calls[index].node, index))
     needed = set(step.before([root], len(step.calls)))
 
-    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor]:
+    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor]:
         after = set(indices)
         for index in range(min(after), root + 1):
             if index in needed and not after.isdisjoint(step.makers(index)):
@@ -86,9 +89,10 @@ def _backward(step: StepCalls, failing: int) -> Trial:
             return leaves[-1]
 
         with torch.set_grad_enabled(True):
-            result = step.run(after, rules, is_wide=is_wide, leaf=leaf)[step.calls[root].outputs[0].key]
-            given = (one.tensor for index in backward[:1] for one in step.calls[index].inputs)
-            first = next((one for one in given if one.shape == result.shape), torch.ones_like(result))
+            values = step.run(after, rules, is_wide=is_wide, given=given, leaf=leaf)
+            result = values[step.calls[root].outputs[0].key]
+            gradients = (one.tensor for index in backward[:1] for one in step.calls[index].inputs)
+            first = next((one for one in gradients if one.shape == result.shape), torch.ones_like(result))
             made = torch.autograd.grad(result, leaves, first.detach().to(result), allow_unused=True)
         return [leaf.new_zeros(()) if one is None else one for one, leaf in zip(made, leaves, strict=True)]
 
@@ -101,28 +105,42 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
     is_given = not all(is_finite(one.tensor) for one in step.calls[start].inputs)  # infinities of a mask may remain
     for depth in _DEPTHS:
         indices = step.before([start], depth)
-        truth = _tried(trial, indices, (), True)
+        run: Run = partial(_tried, step, trial, indices)
+        truth = run((), True)
         advice.is_finite_wide = None if truth is None else all(map(is_finite, truth))
         if truth is not None and (advice.is_finite_wide or is_given):
 
-            def error(rules: Sequence[Rule], indices: Sequence[int] = indices, truth: list[Tensor] = truth) -> float:
-                """Return the error of the results under rules, or infinity if a result is non-finite or unknown."""
-                found = _tried(trial, indices, (*base, *rules), False)
-                if found is None or is_worse(found, truth):
-                    return math.inf
-                return max(difference(one, right) for one, right in zip(found, truth, strict=True))
+            def error(rules: Sequence[Rule], truth: list[Tensor] = truth, run: Run = run) -> float:
+                return _error(run((*base, *rules), False), truth)
 
             is_failing = error(()) == math.inf
             if advice.is_finite_wide and not is_failing:  # every rule would seem to help
                 return advice
+            # The nearest calls do not show, for example, that two long branches with equal results divide by zero.
+            earlier = sorted({*step.before([start], len(step.calls))} - {*indices})
+            whole = run((), True, earlier)
+            earlier, whole = ([], truth) if whole is None else (earlier, whole)
+            if not (is_given or all(map(is_finite, whole))):
+                advice.is_finite_wide = False
+                return advice
             for rules in _candidates(step, indices, error) if is_failing else ():
                 advice.tried += [rule for rule in rules if rule not in advice.tried]
-                if (off := error(rules)) <= _CLOSE:
-                    return _finish(step, indices, advice, (*base, *rules))
-                second = second or (rules if off < math.inf else ())
+                off = error(rules)
+                is_better = off <= (_CLOSE if second else sys.float_info.max)
+                if is_better and _error(run((*base, *rules), False, earlier), whole) < math.inf:
+                    if off <= _CLOSE:
+                        return _finish(step, indices, advice, (*base, *rules))
+                    second = rules
         if truth is None or len(indices) < depth:
             break
     return _finish(step, indices, advice, (*base, *second)) if second else advice
+
+
+def _error(found: list[Tensor] | None, truth: list[Tensor]) -> float:
+    """Return the error of results, or infinity if a result is non-finite or unknown."""
+    if found is None or is_worse(found, truth):
+        return math.inf
+    return max(difference(one, right) for one, right in zip(found, truth, strict=True))
 
 
 def _finish(step: StepCalls, indices: Sequence[int], advice: Advice, rules: tuple[Rule, ...]) -> Advice:
@@ -150,11 +168,19 @@ def _candidates(
     yield from ((rule,) for rule in dict.fromkeys(rule for index in reversed(indices) for rule in step.casts(index)))
 
 
-def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor] | None:
+def _tried(
+    step: StepCalls,
+    trial: Trial,
+    indices: Sequence[int],
+    rules: Sequence[Rule],
+    is_wide: bool,
+    earlier: Sequence[int] = (),
+) -> list[Tensor] | None:
+    """Return the results of a trial, or None if a call fails. The trial reads the results of the earlier calls."""
     restore_random_state = devices.random_state()  # each trial draws the same masks of dropout
     try:
         with contextlib.suppress(Exception):  # a kernel may raise any exception for a dtype that it does not support
-            return trial(indices, rules, is_wide)
+            return trial(indices, rules, is_wide, step.run(earlier, rules, is_wide=is_wide))
     finally:
         restore_random_state()
     return None
