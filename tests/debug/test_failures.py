@@ -1,6 +1,6 @@
 """Failures of mixed precision from bug reports: ``watch`` names the op that produces Inf or NaN, and a fix.
 
-This file has two programs. ``docs/which-nan.md`` has the other programs, and the output of ``watch`` for them.
+This file has three programs. ``docs/which-nan.md`` has the other programs, and the output of ``watch`` for them.
 """
 
 import re
@@ -60,11 +60,24 @@ step 0: NaN in bfloat16: div, in forward; it begins in sub
 """
 
 
+def weighted(h: Tensor) -> Tensor:
+    """Return a large result whose gradient stops at the weights. The square root has an infinite gradient at 0."""
+    return (h.detach().sqrt() * torch.tanh(h)).float() * 2**20
+
+
+WEIGHTED = """\
+step 0: infinity in float16: the gradient of to, in backward; it begins in linear
+  given float32 up to 1.05e+06; rule of linear: ...
+  a GradScaler with a smaller init_scale avoids it; tried, and finite: polycast.Policy({"linear": "fp32"})
+"""
+
+
 def failures() -> dict[str, Failure]:
     tokens = 40 * torch.linspace(0, 1, 32768).reshape(4096, 8) + 5
     found = {
         "linear_attention": Failure(linear_attention, tokens, printed=LINEAR_ATTENTION),
         "entmax": Failure(entmax_by_bisection, -1000.0 - 8 * torch.arange(8.0)[None], BF16, printed=ENTMAX),
+        "weighted": Failure(weighted, torch.arange(4.0)[None], printed=WEIGHTED),
     }
     names: dict[str, Any] = {}
     first, *programs = examples("docs/which-nan.md")
@@ -78,7 +91,7 @@ def failures() -> dict[str, Failure]:
         exec(source, {**names, "show": show})
         for name in found.keys() - known:  # One example of the page does not call `show`.
             found[name] = found[name]._replace(printed=output)
-    assert len(found) == 15
+    assert len(found) == 16
     return found
 
 

@@ -120,6 +120,11 @@ class StepCalls:
                 found = one
         return found
 
+    def _has_node(self, index: int) -> bool:
+        """Return whether a call in forward made an autograd node, that is, whether one of its inputs had a gradient."""
+        later = next((one for one in self._forward if one > index), None)
+        return later is None or self.calls[later].node > self.calls[index].node
+
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
 
@@ -233,11 +238,13 @@ class StepCalls:
             Exception: If a kernel raises it, for example because it rejects a dtype.
         """
         values: Values = {}
-        calls = [self.calls[index] for index in sorted(indices)]
+        cut: set[Key] = set()  # the program detached the tensors with these keys
+        indices = sorted(indices)
+        calls = [self.calls[index] for index in indices]
         if any(call.name.startswith(_COMMUNICATES) for call in calls):
             raise RuntimeError("a call that communicates with other processes cannot run again in one process")
         copies = any(output.is_written for call in calls for output in call.outputs)
-        for call in calls:
+        for index, call in zip(indices, calls, strict=True):
             copies = copies or call.updates_statistics
             tensors = []
             for one in call.inputs:
@@ -248,14 +255,18 @@ class StepCalls:
                         tensor = leaf(tensor.float() if is_wide and tensor.dtype in LOWER else tensor)
                     tensor = tensor.clone() if copies else tensor
                     values[one.key] = tensor
-                tensors.append(tensor)
+                tensors.append(tensor.detach() if one.key in cut and not self._has_node(index) else tensor)
             module = self._modules.name(call.module)
             ops = frozenset(op for place, op in rules if place in ("", module) or module.startswith(f"{place}."))
             is_left_out = CAST in ops and is_cast(shown(call.name).partition(".")[0])
             rule_ops = ops - {CAST}
             made = call.run(tensors, _kernels(rule_ops) if rule_ops else None, is_wide or is_left_out)
             for output, tensor in zip(call.outputs, made, strict=True):
-                values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
+                known = values.get(output.key)
+                if known is not None and known.requires_grad and not (tensor.requires_grad or output.is_written):
+                    cut.add(output.key)  # a tensor and its detach() have the same key, and the tensor may be read later
+                else:
+                    values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
         return values
 
 
