@@ -296,15 +296,25 @@ def test_under_a_dispatch_mode_of_the_program_the_advice_is_the_same() -> None:
     assert str(found) == str(watched(overflow)) and "tried, and finite" in str(found)
 
 
-def test_the_gradient_of_a_call_outside_of_regions_has_advice_for_such_calls() -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4).half())
+HALF = nn.Linear(4, 4).half()
+# Each row has a part of the program inside of the region, the part after it, the op of the finding, and its remedy.
+OUTSIDE: list[tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor], str, str]] = [
+    (lambda h: h, lambda h: HALF(h).float() * 1e7, "to", "no region casts it: in float32 it is finite"),
+    (lambda h: h, lambda h: (h - 1000).pow(2), "pow", "no region casts it: in float32 it is finite"),
+    (lambda h: h * 0 + 17 + 60000, lambda h: (h - 60000) * 4000, "add", '({"add": "fp32"})'),  # The sum is inexact.
+]
+
+
+@pytest.mark.parametrize(("inside", "outside", "op", "remedy"), OUTSIDE)
+def test_a_call_outside_of_regions_has_advice_for_such_calls(
+    inside: Callable[[Tensor], Tensor], outside: Callable[[Tensor], Tensor], op: str, remedy: str
+) -> None:
+    model = nn.Linear(4, 4)
     with polycast.debug.watch(model) as found:
         with polycast.autocast("cpu", F16):
-            inside = model[0](torch.ones(2, 4))
-        (model[1](inside).float().sum() * 1e7).backward()
-    (finding,) = found.findings
-    assert (finding.op, finding.shows.phase) == ("to", "backward")
-    assert "no region casts it: in float32 it is finite" in finding.remedy
+            h = inside(model(torch.ones(2, 4)))
+        outside(h).sum().backward()  # type: ignore[no-untyped-call]
+    assert (found.findings[0].op, remedy in found.findings[0].remedy) == (op, True), str(found)
 
 
 def test_inputs_stay_alive_until_the_step_ends() -> None:

@@ -49,6 +49,12 @@ def advise(step: StepCalls, failing: int) -> Advice:
     if of is None:
         return Advice(failing, culprit=failing)
     trial = _forward(step, failing) if of == failing else _backward(step, failing)
+    call = step.calls[failing]
+    if of == failing and not (call.is_in_region or is_cast(step.op(failing))):
+        before = step.before([failing], len(step.calls))
+        alone, whole = (_tried(step, trial, indices, (), True) for indices in ([failing], before))
+        if whole is not None and all(map(is_finite, whole)) and _error(alone, whole) <= _CLOSE:
+            return Advice(failing, failing, is_finite_wide=True)  # a rule for an earlier op is not the best fix
     advice = _search(step, of, trial, ())
     for _ in range(_ROUNDS if advice.rules and of == failing else 0):
         later = _next_failing(step, of, advice.rules)
