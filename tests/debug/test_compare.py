@@ -131,6 +131,13 @@ def test_only_tensors_that_no_op_reads_are_results() -> None:
     assert errors.error == 0
 
 
+def test_the_error_of_a_result_without_a_counterpart_is_not_measured() -> None:
+    ops = iter([torch.exp, torch.tanh])
+    errors = polycast.debug.compare(lambda: next(ops)(torch.ones(2)))
+    first, *_, lost = str(errors).partition("\n\n")[0].splitlines()
+    assert first.startswith("error of the results: not measured") and lost.startswith("1 of 2 calls have no")
+
+
 def test_a_comparison_without_a_region_states_it() -> None:
     model = nn.Linear(2, 2)
     assert "needs a region, enter the region in run" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))

@@ -50,11 +50,12 @@ class Comparison(tuple[Error, ...]):
     """The errors of a run's ops, in call order. It prints as advice and a table of the ops with most of the error."""
 
     missing: int
-    """The number of calls, except casts, without a counterpart of the same shapes in the other run."""
+    """The number of calls, except casts, without a counterpart of the same shapes in the reference run."""
     redrawn: list[Site]
     """Calls whose random numbers may differ in the reference run. The difference adds to the errors of later calls."""
     error: float
-    """The error of the results of the program: its return values, or the values that no op reads, and its gradients."""
+    """The error of the results of the program: its return values, or the values that no op reads, and its gradients.
+    NaN if a result has no counterpart in the reference run."""
     policy: Policy | None
     """Rules that more than halve the error. None if none of the tried rules does."""
     error_under_policy: float
@@ -79,7 +80,7 @@ class Comparison(tuple[Error, ...]):
         if not any(dtype in LOWER for row in self for dtype in row.dtypes):
             lines += ["no call returned float16 or bfloat16; if the program needs a region, enter the region in run"]
         if self.missing:
-            lines += [f"{self.missing} of {len(self)} calls have no counterpart in the other run"]
+            lines += [f"{self.missing} of {len(self)} calls have no counterpart in the reference run"]
         if self.redrawn:
             count = f", and {len(self.redrawn) - 1} more" if len(self.redrawn) > 1 else ""
             drawn = "the reference may have drawn other random numbers, which adds to the errors below"
@@ -87,6 +88,8 @@ class Comparison(tuple[Error, ...]):
         return "\n".join([*lines, "", self.table(count=10)])
 
     def _advice(self) -> str:
+        if math.isnan(self.error):
+            return "error of the results: not measured, because a result has no counterpart in the reference run"
         error = f"error of the results: {self.error:.2g}"
         if self.policy is not None:
             rules = ", ".join(f'"{op}": "{category}"' for op, category in self.policy.rules.items())
@@ -232,11 +235,10 @@ def _comparison(first: ProgramRun, expected: ProgramRun, ends: Sequence[Result])
         so_far = most(ran.errors) if ran.site in read else None
         rows.append(Error(ran.site, ran.op, ran.dtypes, ran.error, so_far, before, share))
     comparison = Comparison(rows)
-    both = (*first.calls, *expected.calls)
-    lost = {ran.site for ran in both if not ran.is_cast and ran.site not in read}
-    comparison.missing = len(lost)
+    comparison.missing = sum(not ran.is_cast and ran.site not in read for ran in first.calls)
     comparison.redrawn = expected.redrawn
-    comparison.error, comparison.policy = _error([*squares.values()]), None
+    is_measured = all(first.calls[index].site in read for index, _ in ends)
+    comparison.error, comparison.policy = _error([*squares.values()]) if is_measured else math.nan, None
     return comparison
 
 
