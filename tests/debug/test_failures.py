@@ -60,11 +60,7 @@ step 0: NaN in bfloat16: div, in forward; it begins in sub
 """
 
 
-def weighted(h: Tensor) -> Tensor:
-    """Return a large result whose gradient stops at the weights. The square root has an infinite gradient at 0."""
-    return (h.detach().sqrt() * torch.tanh(h)).float() * 2**20
-
-
+# The gradient of this program stops at the square root, whose gradient at 0 is infinite.
 WEIGHTED = """\
 step 0: infinity in float16: the gradient of to, in backward; it begins in linear
   given float32 up to 1.05e+06; rule of linear: ...
@@ -77,7 +73,9 @@ def failures() -> dict[str, Failure]:
     found = {
         "linear_attention": Failure(linear_attention, tokens, printed=LINEAR_ATTENTION),
         "entmax": Failure(entmax_by_bisection, -1000.0 - 8 * torch.arange(8.0)[None], BF16, printed=ENTMAX),
-        "weighted": Failure(weighted, torch.arange(4.0)[None], printed=WEIGHTED),
+        "weighted": Failure(
+            lambda h: (h.detach().sqrt() * h.tanh()).float() * 2**20, torch.arange(4.0)[None], printed=WEIGHTED
+        ),
     }
     names: dict[str, Any] = {}
     first, *programs = examples("docs/which-nan.md")
