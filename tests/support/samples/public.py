@@ -66,6 +66,11 @@ def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield "torch.norm", partial(torch.norm, make(3, 2), p)
         yield "torch.Tensor.norm", partial(torch.Tensor.norm, make(3, 2), p)
     yield "torch.nn.functional.normalize", partial(F.normalize, make(3, 2))
+    yield "torch.nn.functional.fold", partial(F.fold, make(1, 4, 4), 3, 2)
+    yield "torch.nn.functional.logsigmoid", partial(F.logsigmoid, make(3, 2))
+    yield "torch.nn.functional.pairwise_distance", partial(F.pairwise_distance, make(3, 2), make(3, 2))
+    yield "torch.nn.PairwiseDistance", partial(nn.PairwiseDistance(), make(3, 2), make(3, 2))
+    yield "torch.nn.functional.unfold", partial(F.unfold, make(1, 1, 3, 3), 2)
     for mode in ("constant", "reflect", "replicate", "circular"):
         yield "torch.nn.functional.pad", partial(F.pad, make(1, 2, 3), (1, 1), mode)
 
