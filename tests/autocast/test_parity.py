@@ -12,24 +12,9 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast.cast_by_hand import (
-    Result,
-    cast_by_hand,
-    first_line,
-    flatten,
-    outcome,
-    replaced,
-    same,
-    tensors,
-)
+from polycast.cast_by_hand import Result, cast_by_hand, first_line, flatten, outcome, replaced, same, tensors
 from polycast.devices import device_type_of
-from polycast.op_samples import (
-    WITHOUT_SAMPLE,
-    Arguments,
-    Make,
-    arguments,
-    find,
-)
+from polycast.op_samples import WITHOUT_SAMPLE, Arguments, Make, arguments, find
 
 from tests.support.below import autocasting
 from tests.support.cases import NOTES, Case

@@ -68,10 +68,8 @@ def test_composites_run_the_ops_that_the_policy_lists() -> None:
         with probe.stock_kernels(), probe.recorded(device, overloads) as ops, probe.tensors_of(device):
             for name, call in composites(Make(device_type_of(device))):
                 ops.clear()
-                with (
-                    probe.region(device, torch.bfloat16),
-                    suppress(RuntimeError, AssertionError),
-                ):  # Without the device, most calls fail after some of their ops.
+                # Without the device, most calls fail after some of their ops.
+                with probe.region(device, torch.bfloat16), suppress(RuntimeError, AssertionError):
                     call()
                 found.setdefault(name, set()).update(op.partition(".")[0] for op in ops)
     # Only a GPU runs `_cudnn_rnn`. Recording an op without a built-in rule would hide the ops that it runs.

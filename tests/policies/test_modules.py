@@ -231,11 +231,7 @@ def test_jit_trace_raises_for_an_active_rule_and_follows_the_built_in_ones(regio
     with polycast.autocast("cpu"):
         assert jit_trace(model)(X).dtype == BF16
     rules = nullcontext() if region else polycast.use({"linear": "fp32"})
-    with (
-        rules,
-        polycast.autocast("cpu", **region),
-        pytest.raises(RuntimeError, match="a rule for aten::linear"),
-    ):
+    with rules, polycast.autocast("cpu", **region), pytest.raises(RuntimeError, match="a rule for aten::linear"):
         jit_trace(model)
 
 
