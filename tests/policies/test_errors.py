@@ -56,7 +56,9 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a device instead of an op": lambda: Policy({"xpuu": {"cpu": "bf16"}}),
     "the beginning of several names": lambda: Policy({"conv": "fp32", "conv_trans": "fp32"}),
     "several similar names": lambda: Policy({"gleu": "fp32", "aten::gelo": "fp32"}),
-    "public names that are not ops": lambda: Policy({"torch.nn.Transformer": "fp32", "gumbel_softmax": "fp32"}),
+    "public names that are not ops": lambda: Policy(
+        dict.fromkeys(("torch.nn.Transformer", "nn.Parameter", "gumbel_softmax"), "fp32")
+    ),
     "operators that no library registers": lambda: Policy({"nobody::asked": "fp32", "torch.ops.nobody.else": "fp32"}),
     "a misspelled custom operator": lambda: Policy({"library::atention": "fp32"}),
     "an unknown overload": lambda: Policy({"pow.Tensor_Scaler": "fp32"}),

@@ -1,6 +1,7 @@
 """The search for the calls that make non-finite values which change the results of a step."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -198,7 +199,9 @@ class NonFinite:
         """Return whether a flow changes finite results. Infinities that softmax maps to zero do not change them."""
         indices = [flow.start, *flow.calls, *flow.borders]
         here, wide = self.again(indices), self.again(indices, is_wide=True)
-        if here is None or wide is None or all(map(is_finite, outputs(self.step, here, [flow.start]))):
+        if here is None or wide is None or any(one.shape != wide[key].shape for key, one in here.items()):
+            return True
+        if all(map(is_finite, outputs(self.step, here, [flow.start]))):
             return True
         # The calls that read infinities run in float32, so that only the infinities differ, and not the rounding.
         mixed = {key: torch.where(one.isfinite(), one, wide[key]) for key, one in here.items() if not is_finite(one)}
@@ -219,7 +222,10 @@ def is_finite(tensor: Tensor) -> bool:
 def is_worse(results: list[Tensor], expected: list[Tensor]) -> bool:
     """Return whether any element of the results is non-finite where the expected one is finite."""
     bad = [both for both in zip(results, expected, strict=True) if not is_finite(both[0])]
-    return any(bool((right.to_dense().isfinite() & ~one.to_dense().isfinite()).any()) for one, right in bad)
+    return any(
+        one.shape != right.shape or bool((right.to_dense().isfinite() & ~one.to_dense().isfinite()).any())
+        for one, right in bad
+    )
 
 
 def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]:
@@ -230,6 +236,8 @@ def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]
 
 def difference(one: Tensor, right: Tensor) -> float:
     """Return the error of a tensor, relative to the norm of the right one, over the right one's finite elements."""
+    if one.shape != right.shape:  # `torch.unique`, for example, may return more elements in float32
+        return math.inf
     if right.is_sparse:  # the gradient of an embedding may be sparse
         one, right = one.to_dense(), right.to_dense()
     if not devices.facts_of(right.device.type).has_float64:

@@ -100,7 +100,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
             gradients = (one.tensor for index in backward[:1] for one in step.calls[index].inputs)
             first = next((one for one in gradients if one.shape == result.shape), torch.ones_like(result))
             made = torch.autograd.grad(result, leaves, first.detach().to(result), allow_unused=True)
-        return [leaf.new_zeros(()) if one is None else one for one, leaf in zip(made, leaves, strict=True)]
+        return [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(made, leaves, strict=True)]
 
     return run
 
@@ -133,7 +133,8 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
                 advice.tried += [rule for rule in rules if rule not in advice.tried]
                 off = error(rules)
                 is_better = off <= (_CLOSE if second else sys.float_info.max)
-                if is_better and _error(run((*base, *rules), False, earlier), whole) < math.inf:
+                found = run((*base, *rules), False, earlier) if is_better else None
+                if found is not None and not is_worse(found, whole):
                     if off <= _CLOSE:
                         return _finish(step, indices, advice, (*base, *rules))
                     second = rules

@@ -69,7 +69,7 @@ def keys_of(name: str) -> tuple[str, ...]:
     keys = [] if name in ops else [qualified(op) for op in ops]
     place, _, last = name.rpartition(".")
     if not ops and place in ("", "torch.nn") and isinstance(getattr(torch.nn, last, None), type):  # as in LeakyReLU
-        runs = next(one.__name__ for one in getattr(torch.nn, last).__mro__ if "forward" in vars(one))
+        runs = next((one.__name__ for one in getattr(torch.nn, last).__mro__ if "forward" in vars(one)), last)
         if runs != last:  # for example, ReLU6 runs the forward of Hardtanh
             return keys_of(f"torch.nn.{runs}")
         functions = {name.replace("_", ""): name for name in vars(torch.nn.functional) if not name.endswith("_")}
