@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -181,9 +182,8 @@ void add_kernels(const Policy& policy) {
       }
     }
   }
-  if (is_complete) {  // Otherwise a row names an op whose library is not imported yet.
-    policy.added = state().installations.load();
-  }
+  // If a row names an op whose library is not imported yet, the next call adds kernels again.
+  policy.added = is_complete ? state().installations.load() : std::numeric_limits<uint64_t>::max();
 }
 
 }  // namespace polycast::autocast

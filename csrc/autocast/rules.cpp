@@ -200,6 +200,17 @@ PolicyPointer find_policy(const std::string& key) {
   return known == tables().policies.end() ? nullptr : known->second.lock();
 }
 
+std::vector<PolicyPointer> live_policies() {
+  const std::lock_guard<std::mutex> lock(tables().mutex);
+  std::vector<PolicyPointer> live;
+  for (const auto& [key, known] : tables().policies) {
+    if (PolicyPointer policy = known.lock()) {
+      live.push_back(std::move(policy));
+    }
+  }
+  return live;
+}
+
 PolicyPointer make_policy(const std::string& key, Policy::Rows rows) {
   auto policy = std::make_shared<Policy>(std::move(rows));
   const std::lock_guard<std::mutex> lock(tables().mutex);

@@ -117,5 +117,6 @@ using PolicyPointer = std::shared_ptr<Policy>;  // pybind11 does not support poi
 // Returns the policy with this key, or `nullptr` if there is none. Python derives a policy's key from its rows.
 PolicyPointer find_policy(const std::string& key);
 PolicyPointer make_policy(const std::string& key, Policy::Rows rows);
+std::vector<PolicyPointer> live_policies();
 
 }  // namespace polycast::autocast

@@ -178,11 +178,12 @@ uint64_t keep_id_in_force() {
   return autocast::id_in_force();
 }
 
-// Adds the missing kernels of the policies that apply in this thread. Other policies are entered later.
+// Adds the missing kernels of the policies that were entered or used before, because other threads may be in them, and
+// a checkpoint can enter an earlier scope again.
 void refresh() {
-  if (const ScopePointer scope = autocast::share_scope_in_force()) {
-    for (const autocast::PolicyScope::Part& part : scope->parts) {
-      autocast::add_kernels(*part.policy);
+  for (const PolicyPointer& policy : autocast::live_policies()) {
+    if (policy->added != 0) {
+      autocast::add_kernels(*policy);
     }
   }
 }

@@ -47,6 +47,13 @@ def test_leaving_a_region_that_this_thread_did_not_enter_does_nothing() -> None:
         assert both() == (HALF, HALF)
 
 
+@pytest.mark.parametrize("policy", [HALVES, Policy._with({"unknown::op": Policy("fp16")._rows["*"]}) | HALVES])
+def test_a_region_applies_after_another_thread_has_installed_kernels_again(policy: Policy) -> None:
+    with polycast.autocast("cpu", policy=policy), ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: polycast.uninstall().remove()).result()
+        assert both() == (HALF, HALF)
+
+
 def test_regions_of_generators_that_are_interleaved_or_suspended() -> None:
     def items(policy: Policy | None) -> Iterator[tuple[torch.dtype, torch.dtype]]:
         with polycast.autocast("cpu", policy=policy):
