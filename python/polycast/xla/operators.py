@@ -86,7 +86,7 @@ def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
 def norm(tensors: Tensors, infinity: bool, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Return the norm of all elements divided by ``grad_scale``, and the results of ``find_non_finite``.
 
-    The norm is in float64 if any tensor is, otherwise in float32. Only a norm beyond the range of this dtype overflows.
+    The norm is in float64 if any tensor is, otherwise in float32. The squares of float64 elements can overflow.
     """
     check_arguments("norm", [tensors], [grad_scale])
     divisors = [] if grad_scale is None else [on_device(tensors[0].device, grad_scale)]
