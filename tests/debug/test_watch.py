@@ -101,6 +101,7 @@ def test_repeated_findings_are_printed_once() -> None:
 
 LONG = nn.Sequential(*[nn.Tanh()] * 6)
 LOW_MASK = torch.tensor([[0.0, torch.finfo(torch.float32).min], [0.0, 0.0]])
+SIGNS = torch.tensor([1, -1, 1, -1], dtype=F16)
 # Each row has a function, the op of its finding, the op with the first non-finite result, and a part of the remedy.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: (x + 300) * torch.tensor(3e2), "mul", "mul", '(model, {"1": {"mul": "fp32"}, "2": {"linear": "fp32"}})'),
@@ -110,6 +111,7 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: softmax_in_half(x), "to", "log", "the program itself casts it: remove the cast to float16"),
     (lambda x: Saving.apply(x + 500), "Saving", "Saving", "after the gradient and each saved tensor in the backward"),  # type: ignore[no-untyped-call]
     (lambda x: (x * 0 + torch.tensor(1e-8).to(x.dtype)).log(), "log", "log", "tried log, add, to, mul, linear in fp32"),
+    (lambda x: torch.unique(x.detach() / 1e4 + SIGNS).mul(3e4).mul(3).amax() * x, "add", "mul", "tried, and finite"),
     (lambda x: x / (x * 0), "div", "div", "non-finite even with"),
     (lambda x: (x * 0 + torch.tensor([0, 1e-8, 0, 1]).to(x.dtype)).log(), "log", "log", "non-finite even with"),
     (lambda x: torch.softmax(x * 0 + torch.full((4,), -math.inf), -1), "softmax", "softmax", "all masked"),
