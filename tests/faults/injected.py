@@ -49,7 +49,7 @@ def history() -> list[Fault]:
             if text.count(code) != 1:
                 raise ValueError(
                     f"{path.name}: {entry['name']}: expected its code once in {entry['file']}, got {text.count(code)} "
-                    f"times; update the code of this fault, or remove the fault if it is no longer possible"
+                    f"times; update the code of this fault, or remove the fault if it cannot occur"
                 )
             start = text.index(code)
             changed = text[:start] + entry["fault"].rstrip("\n") + text[start + len(code) :]
