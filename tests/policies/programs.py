@@ -112,7 +112,8 @@ def entered(node: parts.Region | parts.Around, device: str, body: Run) -> Run:
             return partial(around, node.opened(device), body)
         case parts.Region():
             region = node.opened(device)
-            return lambda out: region()(body)(out)
+            # `torch.compile` cannot trace a region that decorates a `functools.partial`.
+            return lambda out: region()(lambda out: body(out))(out)
         case parts.Around("module", _, rules, copy):
             return Runs(body, rules) if copy is None else copied(Runs(body, rules), COPIES[copy])
         case parts.Around("use", _, rules):
