@@ -9,7 +9,7 @@ the outermost region ends. A weight that changes is cast again. Casts that you :
     >>> for _ in range(3):
     ...     with polycast.autocast("cpu"):  # only the first region casts the weight and the bias
     ...         y = layer(torch.ones(1, 4, dtype=torch.bfloat16))
-    >>> polycast.cast_cache.release(layer)
+    >>> kept.remove()
 """
 
 import sys
@@ -28,7 +28,7 @@ from polycast._warnings import warn
 from polycast.scope.handle import Handle
 from polycast.torch_internals import disabled
 
-__all__ = ["clear", "keep", "release"]
+__all__ = ["clear", "keep"]
 
 
 def __dir__() -> list[str]:
@@ -47,7 +47,7 @@ def keep(module: nn.Module) -> Handle:
 
     ``with polycast.cast_cache.keep(model)`` releases the casts at the end of the block.
 
-    Limits: polycast does not notice writes that bypass a tensor's version counter. Call :func:`release` before a write:
+    Limits: polycast does not notice writes that bypass a tensor's version counter. Call :func:`clear` after a write:
 
     - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a raw buffer or pointer, or by
       another process that shares the memory;
@@ -91,10 +91,13 @@ def keep(module: nn.Module) -> Handle:
         (2.0, 4.0)
         >>> kept.remove()
     """
-    named = _named_tensors(module)
+    if not isinstance(module, nn.Module):
+        raise TypeError(
+            f"module: expected a torch.nn.Module, got {type(module).__name__}; pass the module that has the tensors"
+        )
     _check_not_sharded(module)
     tensors, texts = [], []
-    for name, tensor in named:
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if not tensor.is_floating_point():
             continue
         obstacle = _extension.cast_obstacle(tensor)
@@ -111,7 +114,7 @@ def keep(module: nn.Module) -> Handle:
     new = WeakIdKeyDictionary({tensor: None for tensor in tensors if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
     for tensor in tensors:
         _extension.keep_casts(tensor)
-        _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))
+        _kept[tensor._cdata] = weakref.ref(tensor, partial(_release, tensor._cdata))
 
     def restore() -> None:
         for tensor in list(new):
@@ -120,37 +123,10 @@ def keep(module: nn.Module) -> Handle:
     return Handle(restore)
 
 
-def release(module: nn.Module) -> None:
-    """Undo :func:`keep` for a module and free its kept casts. Tensors without kept casts are ignored.
-
-    Args:
-        module: The module whose kept casts are freed, including the casts of its submodules' tensors.
-
-    Raises:
-        TypeError: If the argument is not a module.
-
-    Example:
-        >>> import torch, polycast
-        >>> layer = torch.nn.Linear(2, 2)
-        >>> kept = polycast.cast_cache.keep(layer)
-        >>> polycast.cast_cache.release(layer)
-    """
-    for _, tensor in _named_tensors(module):
-        _release(tensor._cdata)
-
-
 def clear() -> None:
     """Free all casts. The weights of modules that you :func:`keep` are cast and kept again at their next use."""
     torch.clear_autocast_cache()
     _extension.clear_casts()
-
-
-def _named_tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
-    if not isinstance(module, nn.Module):
-        raise TypeError(
-            f"module: expected a torch.nn.Module, got {type(module).__name__}; pass the module that has the tensors"
-        )
-    return [*module.named_parameters(), *module.named_buffers()]
 
 
 def _check_not_sharded(module: nn.Module) -> None:
@@ -164,14 +140,9 @@ def _check_not_sharded(module: nn.Module) -> None:
             )
 
 
-def _release(address: int) -> None:
+def _release(address: int, _reference: object = None) -> None:
     _kept.pop(address, None)
     _extension.forget_casts(address, release=True)
-
-
-def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
-    if _kept.get(address) is reference:
-        _release(address)
 
 
 @disabled

@@ -20,7 +20,6 @@ def managed() -> nn.Module:
 ERRORS: dict[str, Callable[[], object]] = {
     "keep a number": lambda: cast_cache.keep(3),  # type: ignore[arg-type]
     "keep a tensor": lambda: cast_cache.keep(torch.ones(1)),  # type: ignore[arg-type]
-    "release a list": lambda: cast_cache.release([nn.Linear(1, 1)]),  # type: ignore[arg-type]
     "a view": lambda: cast_cache.keep(module_of(torch.ones(2)[:1])),
     "an inference tensor": lambda: cast_cache.keep(module_of(torch.inference_mode()(torch.ones)(2))),
     "a subclass": lambda: cast_cache.keep(module_of(torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged))),

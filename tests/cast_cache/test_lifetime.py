@@ -40,9 +40,9 @@ def test_kept_casts_last_until_released(real_device: str) -> None:
     module = layer(real_device)
     run = partial(use, module, real_device)
     run()  # On XLA, the first use also casts a number, which must not count.
-    cast_cache.keep(module)
+    handle = cast_cache.keep(module)
     assert casts(run, run, cast_cache.clear, run, run) == [True, False, False, True, False]
-    cast_cache.release(module)
+    handle.remove()
     assert casts(run, run) == [True, True]
 
 
@@ -50,7 +50,7 @@ def test_dropped_casts_free_their_memory() -> None:
     module = layer()
     use(module)
     handle = cast_cache.keep(module)
-    for drop in (cast_cache.clear, lambda: cast_cache.release(module), handle.remove):
+    for drop in (cast_cache.clear, handle.remove):
         cast_cache.keep(module)
         assert [count_allocated(lambda: use(module)) for _ in range(2)] == [WEIGHT, 0]
         assert count_allocated(drop) == -WEIGHT

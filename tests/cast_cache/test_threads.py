@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from copy import deepcopy
 from threading import Thread
 
@@ -35,13 +36,13 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
     def work(thread: int) -> int:
         with polycast.autocast("cpu", cache_enabled=False):
             expected = [model(x) for model in models]
-        right = 0
+        right, handles = 0, ExitStack()
         for number in range(REGIONS):
             if number % 50 == 0:
                 own = [deepcopy(model) for model in models]  # New copies free the older ones and their casts.
             if kept and number % 5 == 0:
-                cast_cache.release(models[1])
-                cast_cache.keep(models[1])
+                handles.close()
+                handles.enter_context(cast_cache.keep(models[1]))
             if number % THREADS == thread:
                 cast_cache.clear()
             with polycast.autocast("cpu"):
@@ -51,7 +52,6 @@ def test_values_are_correct_in_every_thread(kept: bool) -> None:
 
     with ThreadPoolExecutor(THREADS) as pool:
         assert list(pool.map(work, range(THREADS))) == [2 * REGIONS] * THREADS
-    cast_cache.release(models[1])
 
 
 def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
@@ -68,7 +68,6 @@ def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
         first, *others = pool.map(serve, range(THREADS))
     assert count_casts(lambda: serve(0)) == 1  # Only the input is cast.
     assert all(torch.equal(first, other) for other in others)
-    cast_cache.release(model)
 
 
 def test_a_thread_sees_changes_before_its_region() -> None:

@@ -36,7 +36,6 @@ def nothing_changed() -> Iterator[None]:
     yield
     polycast.use(None)
     polycast.assign(LAYER, {"": None})
-    cast_cache.release(LAYER)
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -72,10 +71,9 @@ def test_a_change_does_not_keep_models_and_tensors_alive() -> None:
 
 def test_a_cast_that_was_kept_before_a_block_is_kept_after_it() -> None:
     other = nn.Linear(2, 2)
-    cast_cache.keep(LAYER)
-    with cast_cache.keep(nn.Sequential(LAYER, other)):
-        pass
-    assert is_kept(LAYER.weight) and not is_kept(other.weight)
+    with cast_cache.keep(LAYER):
+        cast_cache.keep(nn.Sequential(LAYER, other)).remove()
+        assert is_kept(LAYER.weight) and not is_kept(other.weight)
 
 
 def test_the_handle_of_a_deleted_tensor_does_not_release_another_tensor() -> None:
