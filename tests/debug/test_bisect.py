@@ -118,8 +118,8 @@ def test_modules_that_cannot_have_rules_are_excluded() -> None:
     policies = CandidatePolicies(polycast.Policy(GOOD), polycast.Policy(), model)
     places = {switch.module for switch in policies.switches}
     assert places == {"", "attention", "layers.0"}
-    with polycast.assign(model, policies.candidate([Switch("linear", "")]).modules) as given:
-        assert {*given} == {"attention", "layers.0", "again"}
+    with polycast.assign(model, policies.candidate([Switch("linear", "")]).modules):
+        assert {*polycast.assigned(model)} == {"attention", "layers.0", "again"}
 
 
 def test_every_op_can_be_a_culprit() -> None:

@@ -125,7 +125,8 @@ def test_a_policy_file_in_a_page_has_no_problems(tmp_path: Path) -> None:
     assert polycast_main(["check", str(tmp_path / "ops.yaml")]) == 0
     children = {"encoder": nn.Sequential(nn.ReLU()), "layers": nn.Sequential(nn.ReLU()), "norm": nn.ReLU()}
     model = nn.Sequential(OrderedDict(children))
-    assert [*polycast.assign(model, tmp_path / "modules.yaml")] == ["", "encoder.0", "layers.0", "norm"]
+    polycast.assign(model, tmp_path / "modules.yaml")
+    assert [*polycast.assigned(model)] == ["", "encoder.0", "layers.0", "norm"]
 
 
 def test_the_ops_with_different_rules_match_the_table() -> None:

@@ -107,8 +107,7 @@ def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> N
     assert dtype_of(lambda x: x @ x) == torch.float32
 
 
-def test_the_repr_of_an_assignment_shows_its_rules() -> None:
-    assert repr(polycast.assign(LAYER, None)) == "no module has rules"
-    assert (
-        repr(polycast.assign(LAYER, {"": {"linear": "fp32"}})) == "module       rules\n(the model)  {'linear': 'fp32'}"
-    )
+def test_assigned_prints_the_rules_as_a_table() -> None:
+    assert repr(polycast.assigned(LAYER)) == "no module has rules"
+    polycast.assign(LAYER, {"": {"linear": "fp32"}})
+    assert repr(polycast.assigned(LAYER)) == "module       rules\n(the model)  {'linear': 'fp32'}"

@@ -33,16 +33,6 @@ class Assignments(dict[str, Policy]):
     __repr__ = __str__
 
 
-class Assignment(Assignments, Handle):
-    """The handle that :func:`assign` returns. Removing the handle restores the rules that the modules had before."""
-
-    def __init__(self, policies: Mapping[str, Policy], new: Mapping[nn.Module, Policy | None]) -> None:
-        Assignments.__init__(self, policies)
-        before = {module: rules_of(module) for module in new}
-        Handle.__init__(self, partial(_give, WeakKeyDictionary(before)))
-        _give(new)
-
-
 def _give(policies: Mapping[nn.Module, Policy | None]) -> None:
     """Set the policy of each module, or remove it."""
     for module, policy in list(policies.items()):
@@ -50,7 +40,7 @@ def _give(policies: Mapping[nn.Module, Policy | None]) -> None:
 
 
 @disabled
-def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Assignment:
+def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Handle:
     """Assign rules to modules of a model. These rules override the rules of regions and of the process.
 
     Rules apply while the module's ``forward`` runs, and when activation checkpointing reruns it. They also apply in its
@@ -79,8 +69,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         rules: The rules by module, a file with them, or the rules of the model itself.
 
     Returns:
-        A mapping that prints as a table: the policy of each module with new rules, by the name of the module. The
-        mapping is a handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules.
+        A handle: its ``remove()``, or the end of its ``with`` block, restores the earlier rules of the modules.
 
     Raises:
         PolicyError: If a key matches no module, or rules would have no effect in a module. If :class:`polycast.Policy`
@@ -91,8 +80,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     Example:
         >>> import torch, polycast
         >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2), torch.nn.Linear(2, 2))
-        >>> polycast.assign(model, {"2": torch.float32, torch.nn.LayerNorm: {"layer_norm": "bf16"}})["1"]
-        Policy({'layer_norm': 'bfloat16'})
+        >>> _ = polycast.assign(model, {"2": torch.float32, torch.nn.LayerNorm: {"layer_norm": "bf16"}})
         >>> with polycast.autocast("cpu"):
         ...     model[0](torch.ones(2)).dtype, model(torch.ones(2)).dtype
         (torch.bfloat16, torch.float32)
@@ -114,10 +102,11 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         what, remedy = f"expected a mapping from modules to rules, got {rules!r:.60}", "write it as {'lm_head': 'fp32'}"
         raise PolicyError([Problem(file, "", what, remedy)]) if file else TypeError(f"rules: {what}; {remedy}")
     chosen = _chosen(modules, rules, file)
-    policies = {name: policy for name, module in modules.items() if (policy := chosen.get(module)) is not None}
-    if policies:
+    if any(policy is not None for policy in chosen.values()):
         warn_of_no_kernels()
-    return Assignment(policies, chosen)
+    before = {module: rules_of(module) for module in chosen}
+    _give(chosen)
+    return Handle(partial(_give, WeakKeyDictionary(before)))
 
 
 def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -> dict[nn.Module, Policy | None]:
