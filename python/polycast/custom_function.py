@@ -11,7 +11,6 @@ from torch.amp.autocast_mode import autocast as StockAutocast
 from polycast._dtypes import dtype_of
 from polycast.devices import HOST, SHAPES_ONLY, known_device_type
 from polycast.scope import scopes
-from polycast.torch_internals import tree_map_only
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -193,12 +192,13 @@ def _device_type(value: Any) -> str:
 
 
 def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
-    def cast(leaf: Any) -> Any:
-        if isinstance(leaf, Mapping):  # PyTorch's trees treat a mapping as a leaf, but torch.amp casts its values
-            return {name: _cast(item, device_type, dtype) for name, item in leaf.items()}
-        if isinstance(leaf, (tuple, list)):
-            return type(leaf)(_cast(item, device_type, dtype) for item in leaf)
-        eligible = leaf.is_floating_point() and leaf.itemsize in (2, 4)  # `casts.h` has the same condition
-        return leaf.to(dtype) if eligible and leaf.device.type == device_type else leaf
-
-    return tree_map_only((torch.Tensor, Mapping, tuple, list), cast, value)
+    """Return a value in which tensors are cast, also in mappings, tuples and lists, as in ``torch.amp``."""
+    if isinstance(value, torch.Tensor):
+        eligible = value.is_floating_point() and value.itemsize in (2, 4)  # `casts.h` has the same condition
+        return value.to(dtype) if eligible and value.device.type == device_type else value
+    if isinstance(value, Mapping):
+        return {name: _cast(item, device_type, dtype) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [_cast(item, device_type, dtype) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
