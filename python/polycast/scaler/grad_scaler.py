@@ -1,7 +1,6 @@
 """A ``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers."""
 
-import math
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from typing import Any
 
 import torch
@@ -11,16 +10,9 @@ from torch.optim import Optimizer
 
 from polycast import _warnings, devices
 from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
-from polycast.scaler.arguments import check_number, checked_state
-from polycast.scaler.meshes import FoundInfs, any_found, found_in
-from polycast.scaler.optimizer_state import (
-    OptimizerState,
-    clip_in_place,
-    multiply,
-    needs_inplace_unscale,
-    new_state,
-    unwrapped,
-)
+from polycast.scaler.arguments import check_number, checked_norm, checked_state
+from polycast.scaler.meshes import FoundInfs, any_found, found_by_all
+from polycast.scaler.optimizer_state import OptimizerState, multiply, needs_inplace_unscale, new_state, unwrapped
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import call
 from polycast.torch_internals import OptState, disabled, fresh_optimizer_state
@@ -142,14 +134,11 @@ class GradScaler(TorchGradScaler):
         if not hasattr(optimizer, "param_groups"):
             kind = type(optimizer).__name__
             raise TypeError(f"optimizer: expected an optimizer, got a {kind}; pass the optimizer of the parameters")
-        max_norm, norm_type = float(max_norm), float(norm_type)
-        if not max_norm > 0:
-            raise ValueError(f"max_norm: expected a number above 0, got {max_norm}; pass one, such as 1.0 or inf")
-        if norm_type not in (2, math.inf):
-            remedy = "for another norm, call scaler.unscale_(optimizer), then torch.nn.utils.clip_grad_norm_"
-            raise ValueError(f"norm_type: expected 2 or inf, got {norm_type}; {remedy}")
+        max_norm, norm_type = checked_norm(max_norm, norm_type)
         if not self._enabled:
-            return clip_in_place(optimizer.param_groups, max_norm, norm_type)
+            params = [param for group in optimizer.param_groups for param in group["params"]]
+            norm: Any = torch.nn.utils.clip_grad_norm_(params, max_norm, norm_type)
+            return norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # type: ignore[no-any-return]
         state, scale = self._current(optimizer, "clip_grad_norm")
         return state.clip(optimizer.param_groups, scale, max_norm, norm_type)
 
@@ -200,13 +189,12 @@ class GradScaler(TorchGradScaler):
             return
         scale, _ = self._check_scale_growth_tracker("step_together")
         prepared = [self._prepare(optimizer, "step_together") for optimizer in optimizers]
-        states = [state for state, _ in prepared]
-        found_inf = found_in([each.of_torch for each in states], [each.meshes for each in states], scale.device)
-        meshes = {mesh: shards for state in states for mesh, shards in state.meshes.items()}
-        for optimizer, (state, own_found_inf) in zip(optimizers, prepared, strict=True):
-            if found_inf is not None:
-                state.of_torch["found_inf_per_device"], state.meshes = {found_inf.device: found_inf}, meshes
-            self._take_step(optimizer, state, own_found_inf if found_inf is None else found_inf, (), {})
+        meshes = [state.meshes for state, _ in prepared]
+        found_inf = found_by_all([each for _, each in prepared], meshes, scale.device)
+        for optimizer, (state, _) in zip(optimizers, prepared, strict=True):
+            state.of_torch["found_inf_per_device"] = {found_inf.device: found_inf}
+            state.meshes = dict(ChainMap(*meshes))
+            self._take_step(optimizer, state, found_inf, (), {})
 
     @disabled
     def update(self, new_scale: float | Tensor | None = None) -> None:
@@ -233,8 +221,9 @@ class GradScaler(TorchGradScaler):
             _warnings.warn(f"growth_factor, growth_interval: {text}, because otherwise the scale cannot rise again")
         current = self._per_optimizer_states  # This dict has the checks of optimizers that were freed after a step.
         meshes = [each.meshes for key, each in self._states.items() if each.of_torch is current.get(key)]
-        found_inf = found_in(current.values(), meshes, scale.device)
-        assert found_inf is not None, "No inf checks were recorded prior to update. Call step() first."
+        found_infs = [found for each in current.values() for found in each["found_inf_per_device"].values()]
+        found_inf = found_by_all(found_infs, meshes, scale.device)
+        assert found_infs, "No inf checks were recorded prior to update. Call step() first."
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
         operator = torch.ops.polycast.update_scale_.default
         call(operator, scale.device, (scale, growth_tracker, found_inf, *factors, *self._bounds))
@@ -293,9 +282,8 @@ class GradScaler(TorchGradScaler):
         state, _ = self._current(optimizer, "_check_inf_per_device")
         found_infs: FoundInfs = state.of_torch["found_inf_per_device"]
         if not found_infs and getattr(self._unscale_grads_, "__func__", None) is not GradScaler._unscale_grads_:
-            found_infs = super()._check_inf_per_device(optimizer)  # this calls the subclass's method
-        found_infs = found_infs or state.check_inf(optimizer.param_groups)
-        state.of_torch["found_inf_per_device"] = found_infs
+            return super()._check_inf_per_device(optimizer)  # this calls the subclass's method
+        state.of_torch["found_inf_per_device"] = found_infs = found_infs or state.check_inf(optimizer.param_groups)
         return found_infs
 
     def _current(self, optimizer: Optimizer, caller: str) -> tuple[OptimizerState, Tensor]:

@@ -5,7 +5,8 @@ sizes, even if some ranks lack gradients. Only a rank that has no gradients sync
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -51,11 +52,15 @@ def agree(
     each dimension of each mesh. The tensor has a flag for non-finite gradients, a flag for the existence of gradients
     and, with ``with_norms``, the norms of each rank. If no rank has a gradient, both results are empty.
     """
-    wholes = (check.norm for check in checks if check.mesh is None)
-    norms = [moved(norm, device) for norm in wholes if norm is not None]
-    found = [moved(check.found_inf, device) for check in checks]
-    nothing = torch.zeros(2, dtype=torch.float32)
-    flags = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else nothing
+    found_infs, norms = FoundInfs(), list[Tensor]()
+    for check in checks:
+        found_infs[check.found_inf.device] = check.found_inf
+        if check.norm is not None and check.mesh is None:
+            norms.append(moved(check.norm, device))
+    if not meshes:
+        return found_infs, norms
+    found_inf = any_found([check.found_inf for check in checks], device)
+    flags = torch.stack([found_inf, torch.full_like(found_inf, bool(checks))])
     for mesh, shards in meshes.items():  # the sum of each mesh includes the flags of the meshes before it
         flags = moved(flags, shards.device)
         summed = torch.cat([flags, _norms_by_rank(checks, mesh, shards)]) if with_norms else flags
@@ -75,26 +80,19 @@ def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
     return torch.stack([first, *(moved(each, device) for each in others)]).max() if others else first
 
 
-def found_in(of_torch: Iterable[dict[str, Any]], all_meshes: Sequence[Meshes], device: torch.device) -> Tensor | None:
-    """Return whether the checks of several optimizers found a non-finite gradient, or None without any gradient."""
-    found_infs = [found for each in of_torch for found in each["found_inf_per_device"].values()]
-    found_inf = any_found(found_infs, device)
-    found_inf = agree_on_all(found_inf, all_meshes) if any(all_meshes) else found_inf
-    return found_inf if found_infs else None
-
-
-def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:
-    """Return whether any rank found a non-finite gradient. If the optimizers' meshes differ, sum once more.
+def found_by_all(found_infs: Sequence[Tensor], all_meshes: Sequence[Meshes], device: torch.device) -> Tensor:
+    """Return whether a flag of several optimizers is 1 on any rank. If the optimizers' meshes differ, sum once more.
 
     A rank whose optimizers have no gradients participates as well, so all ranks must step the same optimizers.
     """
-    meshes = {mesh: shards for each in all_meshes for mesh, shards in each.items()}
-    device = found_inf.device
-    if any(len(each) < len(meshes) for each in all_meshes):
+    found_inf = any_found(found_infs, device)
+    meshes = dict(ChainMap(*all_meshes)) if any(all_meshes) else {}
+    if min(map(len, all_meshes), default=0) < len(meshes):
         for mesh, shards in meshes.items():
             found_inf = found_inf.to(shards.device, copy=True)
             _sum_over(found_inf, mesh)
-    return moved(found_inf.clamp(max=1), device)
+        found_inf = moved(found_inf.clamp(max=1), device)
+    return found_inf
 
 
 def meshes_of(param_groups: list[Group]) -> Meshes:

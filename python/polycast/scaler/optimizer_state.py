@@ -94,13 +94,7 @@ class OptimizerState:
             self.meshes = meshes_of(param_groups)
             if self.process_group is not None:
                 self.meshes[self.process_group] = Shards(device)
-        if self.meshes:
-            return agree(checks, self.meshes, device, with_norms)
-        found_infs, norms = dict[Any, Tensor](), list[Tensor]()
-        for check in checks:
-            found_infs[check.found_inf.device] = check.found_inf
-            norms += [] if check.norm is None else [moved(check.norm, device)]
-        return found_infs, norms
+        return agree(checks, self.meshes, device, with_norms)
 
     def non_finite(self, param_groups: list[Group]) -> list[str]:
         """Return the names of the parameters whose gradients were non-finite on this rank, with a sync."""
@@ -123,14 +117,6 @@ def multiply(groups: list[Group], factor: Tensor, allow_float16: bool = False) -
         non_finite = each.call(operator, groups, arguments)
         checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite))
     return checks
-
-
-def clip_in_place(groups: list[Group], max_norm: float, norm_type: float) -> Tensor:
-    """Clip gradients in place with PyTorch's function, and return the norm of the whole gradients."""
-    params = [param for group in groups for param in group["params"]]
-    norm: Any = torch.nn.utils.clip_grad_norm_(params, max_norm, norm_type)
-    whole: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-    return whole
 
 
 @torch.inference_mode(False)  # A count that is created in inference mode cannot be written outside of it.
