@@ -161,12 +161,8 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
         step = getattr(step, "__wrapped__", None)
     if closure is not None or step is not SyncFreeOptimizer.step:
         return True
-    for hooks in (
-        global_pre_hooks,
-        global_post_hooks,
-        optimizer._optimizer_step_pre_hooks,
-        optimizer._optimizer_step_post_hooks,
-    ):
+    own_hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
+    for hooks in (global_pre_hooks, global_post_hooks, *own_hooks):
         for hook in hooks.values():
             module: str = getattr(hook, "__module__", None) or ""
             # Our hooks and the profiler's do not need unscaled gradients.
