@@ -1,6 +1,5 @@
 """A run of a compared program: its calls, their results, and the results that each call reads."""
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -76,7 +75,7 @@ class ProgramRun:
         self._numbers = {index: number for number, index in enumerate(self._results)}
         self._origins: list[tuple[Result, ...]] = []
         for index in range(len(step.calls)):
-            self._origins.append(self._results_in(step.inputs(index)))
+            self._origins.append(self._results_in((one.key, makers) for one, makers in step.inputs[index]))
         self.calls = [self._ran(step, index, measures and index not in numbers.calls) for index in self._results]
         self.by_site = {ran.site: ran for ran in self.calls}
         self.redrawn = [site for index, site in enumerate(step.sites) if numbers.calls[index]]
@@ -166,13 +165,10 @@ def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Ten
         return None
     if not all(is_plain(tensor) and tensor.dtype is not torch.uint8 for tensor in given.values()):
         return None
-    # A kernel may raise any exception for a dtype that it does not support.
-    with torch.no_grad(), contextlib.suppress(Exception):
-        wide = step.run([index], is_wide=True, given=given)
-        expected = {key: part for key in results if (part := local(wide[key])) is not None}
-        inexact = [key for key in expected if results[key].is_floating_point()]
-        if not inexact:
-            return torch.zeros(2)
-        errors = relative_errors([results[key] for key in inexact], [expected[key] for key in inexact])
-        return None if errors is None else errors.amax(1)
-    return None
+    wide = step.again([index], is_wide=True, given=given)
+    if wide is None:
+        return None
+    inexact = [key for key, result in results.items() if result.is_floating_point()]
+    expected = {key: part for key in inexact if (part := local(wide[key])) is not None}
+    errors = relative_errors([results[key] for key in expected], [*expected.values()])
+    return None if errors is None else errors.amax(1)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from polycast.debug.calls import BACKWARD, LOWER, STEP, Call, Site, dtype_name
-from polycast.debug.first_nonfinite import NonFinite, is_finite, outputs
+from polycast.debug.first_nonfinite import NonFinite, outputs
 from polycast.debug.program_calls import CAST, Rule, StepCalls
 from polycast.debug.rule_search import Advice, advise
 from polycast.debug.tensor_stats import Magnitude, largest, most, read_numbers
@@ -95,7 +95,6 @@ def find(values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_
     shown = advice.culprit if step.phase(failing) != BACKWARD else failing
     site = step.sites[advice.culprit]
     call = step.calls[failing]
-    intercepted = step.intercepted(advice.culprit)
     given = [
         one.tensor
         for one in step.calls[shown].inputs
@@ -103,9 +102,9 @@ def find(values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_
     ]
     inputs = tuple(map(Magnitude, [tensor.dtype for tensor in given], read_numbers([*map(largest, given)])))
     made = next(one for one in call.outputs if not one.is_finite)
-    again = values.again([failing])
+    again = step.again([failing])
     value = math.nan if again is None else read_numbers([largest(again[made.key])])[0]
-    rule = next((one for one in intercepted if one.is_ruled), intercepted[0] if intercepted else None)
+    rule = max(step.intercepted(advice.culprit), key=lambda one: one.is_ruled, default=None)
     remedy = _remedy(values, failing, advice, model, is_nan_given, inputs)
     sizes = [_sizes(values, shown, is_wide) for is_wide in (False, True) if shown == advice.culprit]
     shows = step.sites[failing]
@@ -119,7 +118,7 @@ def find(values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_
 
 def _sizes(values: NonFinite, index: int, is_wide: bool) -> tuple[float, ...]:
     """Return the largest and the smallest absolute value of the first result of a call, or () if they are unknown."""
-    again = values.again([index], is_wide=is_wide)
+    again = values.step.again([index], is_wide=is_wide)
     made = [] if again is None else [one for one in outputs(values.step, again, [index])[:1] if one.numel() > 0]
     return tuple(read_numbers([size for one in made for size in (largest(one), one.abs().min())]))
 
@@ -139,8 +138,7 @@ def _remedy(
         return "its inputs had intended infinities: check for a row whose elements are all masked"
     if phase == STEP:
         return "the optimizer computes it: check eps and the learning rate, and keep the weights in float32"
-    wide = values.again([failing], is_wide=True)
-    is_lost_here = wide is not None and all(map(is_finite, outputs(step, wide, [failing])))
+    is_lost_here = values.is_exact(failing) is False
     scale = "a GradScaler with a smaller init_scale avoids it; " if phase == BACKWARD and is_lost_here else ""
     if call.function:
         change, where = "torch.where around a division by 0", "in the backward of this function"
@@ -151,7 +149,7 @@ def _remedy(
         dtype = step.calls[advice.culprit].outputs[0].dtype
         return f"{scale}the program itself casts it: remove the cast to {dtype_name(dtype)}"
     if advice.rules:
-        return f"{scale}tried, and finite: {code(step, advice.rules, model)}"
+        return f"{scale}tried, and finite: {code(advice.rules, model)}"
     return f"{scale}{_tried_in_vain(step, failing, advice)}"
 
 
@@ -159,8 +157,8 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
     call = step.calls[failing]
     dtype = dtype_name(call.outputs[0].dtype)
     written = {output.key for output in call.outputs if output.is_written}
-    for key, makers in step.inputs(failing):
-        if key in written and not makers:
+    for given, makers in step.inputs[failing]:
+        if given.key in written and not makers:
             return f"it overwrote a tensor in {dtype}: check the values before the call, or keep the tensor in float32"
     if advice.is_finite_wide is False:
         remedy = "check the values, or if the program is finite in float32, run polycast.debug.bisect"
@@ -173,16 +171,12 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
     return f"{tried}: polycast.debug.bisect searches all rules"
 
 
-def code(step: StepCalls, rules: Sequence[Rule], model: nn.Module) -> str:
+def code(rules: Sequence[Rule], model: nn.Module) -> str:
     """Return the code that sets rules for modules or for the whole program."""
-    has_own = any(
-        one.origin.startswith("module: ") and one.op.partition(".")[0] in dict(rule[::-1] for rule in rules)
-        for index in range(len(step.calls))
-        for one in (step.intercepted(index) if step.is_lower(index) else ())
-    )
+    ops, known = [op for _, op in rules], assigned(model)
+    has_own = any(rule.op in ops for policy in known.values() for rule in policy.by_overload())
     if not has_own and not all(place for place, _ in rules):
-        return f"polycast.Policy({json.dumps(dict.fromkeys((op for _, op in rules), 'fp32'))})"
-    known = assigned(model)
+        return f"polycast.Policy({json.dumps(dict.fromkeys(ops, 'fp32'))})"
     given: dict[str, dict[str, str]] = {}
     for place, op in rules:
         for name in [place] if place else ["", *known]:  # the rules of a module override the rules of the model

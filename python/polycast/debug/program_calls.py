@@ -1,13 +1,13 @@
 """The calls of a step: the calls that made the inputs of each call, and a way to run calls again."""
 
-import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 
 from torch import Tensor
 
-from polycast._extension import KernelPolicy, ProgramCall
+from polycast import devices
+from polycast._extension import CallInput, KernelPolicy, ProgramCall
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Site, SiteCounter, is_cast
 from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
 from polycast.policy.policy import Policy, PolicyError
@@ -17,7 +17,7 @@ Key = tuple[int, int]
 Values = dict[Key, Tensor]
 Rule = tuple[str, str]  # a module and an op; the module "" stands for the whole program
 # `torch.tensor` writes into an empty tensor without a call, so these calls do not run again.
-UNWRITTEN = ("aten::empty", "aten::new_empty")
+_UNWRITTEN = ("aten::empty", "aten::new_empty")
 CAST = "to"  # a rule with this op removes the casts of the program itself
 # These calls cannot run again, because other processes would have to repeat them as well.
 _COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
@@ -40,14 +40,15 @@ class StepCalls:
         self._modules = modules
         self.readers: defaultdict[int, list[int]] = defaultdict(list)
         """The calls that read from a storage, by the address of the storage."""
-        self._makers: list[list[tuple[int, ...]]] = []
+        self.inputs: list[list[tuple[CallInput, tuple[int, ...]]]] = []
+        """The inputs of each call. Each input has the calls that made it or later wrote into its memory."""
         self._made: dict[Key, int] = {}
         self._written: defaultdict[int, list[int]] = defaultdict(list)
         for index, call in enumerate(calls):
-            self._makers.append([self.makers_of(given.key) for given in call.inputs])
+            self.inputs.append([(given, self.makers_of(given.key)) for given in call.inputs])
             for given in call.inputs:
                 self.readers[given.key[0]].append(index)
-            is_made = not call.name.startswith(UNWRITTEN)
+            is_made = not call.name.startswith(_UNWRITTEN)
             for output in call.outputs:
                 if is_made:
                     self._made[output.key] = index
@@ -60,14 +61,10 @@ class StepCalls:
         writers = [writer for writer in self._written.get(key[0], ()) if writer > maker]
         return tuple(writers if maker < 0 else (maker, *writers))
 
-    def inputs(self, index: int) -> Iterator[tuple[Key, tuple[int, ...]]]:
-        """Yield the key of each input of a call, with the calls that made the input or later wrote into its memory."""
-        return zip((given.key for given in self.calls[index].inputs), self._makers[index], strict=True)
-
     def inputs_as_given(self, index: int) -> Values | None:
         """Return the original inputs of a call; None if the program has overwritten an input that has no copy."""
         values: Values = {}
-        for given, makers in zip(self.calls[index].inputs, self._makers[index], strict=True):
+        for given, makers in self.inputs[index]:
             tensor = given.tensor if given.is_as_given else None
             for maker in makers[-1:] if tensor is None else ():
                 tensor = next((one.copy for one in self.calls[maker].outputs if one.key == given.key), None)
@@ -110,20 +107,15 @@ class StepCalls:
         return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
 
     def gradient_of(self, index: int) -> int | None:
-        """Return the call whose gradient a call computes: the last forward call before the call's node existed."""
-        node, found = self.calls[index].node, None
-        if node == _NO_NODE or self.calls[index].function:
-            return None
-        for one in self._forward:
-            call = self.calls[one]
-            if call.node <= node and (found is None or call.node >= self.calls[found].node):
-                found = one
-        return found
+        """Return the call whose gradient a call computes: the last forward call before the call's node existed.
 
-    def _has_node(self, index: int) -> bool:
-        """Return whether a call in forward made an autograd node, that is, whether one of its inputs had a gradient."""
-        later = next((one for one in self._forward if one > index), None)
-        return later is None or self.calls[later].node > self.calls[index].node
+        For a call in forward, the result is the call itself if it made a node, because then the next call has another.
+        """
+        call = self.calls[index]
+        if call.node == _NO_NODE or call.function:
+            return None
+        before = (one for one in self._forward if self.calls[one].node <= call.node)
+        return max(before, key=lambda one: (self.calls[one].node, one), default=None)
 
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
@@ -175,8 +167,8 @@ class StepCalls:
 
     def makers(self, index: int) -> set[int]:
         """Return the calls that made the floating-point inputs of a call, and the calls that wrote into them."""
-        pairs = zip(self.calls[index].inputs, self._makers[index], strict=True)
-        return {maker for given, makers in pairs if given.tensor.is_floating_point() for maker in makers}
+        inputs = self.inputs[index]
+        return {maker for given, makers in inputs if given.tensor.is_floating_point() for maker in makers}
 
     def sender(self, index: int) -> int | None:
         """Return the call that received an input of a call from another process, or None. It may be the call itself."""
@@ -198,24 +190,19 @@ class StepCalls:
         There are more calls if an input was overwritten later, because the calls that made the input must run again.
         """
         needed = set(starts)
-        heap = sorted(-index for index in needed)
-        found: set[int] = set()
-        while heap:
-            index = -heapq.heappop(heap)
-            if index in found or (len(found) >= count and index not in needed):
-                continue
-            found.add(index)
-            for given, makers in zip(self.calls[index].inputs, self._makers[index], strict=True):
-                if given.tensor.is_floating_point():
-                    if not given.is_as_given:
+        near: set[int] = set()
+        found: list[int] = []
+        for index in reversed(range(max(needed, default=-1) + 1)):
+            if index in needed or (index in near and len(found) < count):
+                found.append(index)
+                for given, makers in self.inputs[index]:
+                    if given.tensor.is_floating_point() and not given.is_as_given:
                         needed.update(makers)
-                    elif any(map(self._communicates, makers)):
-                        continue
-                    for maker in makers:
-                        heapq.heappush(heap, -maker)
-        return sorted(found)
+                    elif given.tensor.is_floating_point() and not any(map(self._communicates, makers)):
+                        near.update(makers)
+        return found[::-1]
 
-    def run(
+    def again(
         self,
         indices: Iterable[int],
         rules: Collection[Rule] = (),
@@ -223,50 +210,62 @@ class StepCalls:
         is_wide: bool = False,
         given: Values | None = None,
         leaf: Callable[[Tensor], Tensor] = Tensor.detach,
-    ) -> Values:
-        """Run calls again, in order, and return the values of their outputs.
+    ) -> Values | None:
+        """Run calls again, in order, and return the values of their outputs; None if a call fails.
+
+        A call that communicates with other processes is not run, and counts as failed. The random state is unchanged.
 
         Args:
-            indices: The indices of the calls.
+            indices: The indices of the calls. Without ``given``, the calls that made overwritten inputs run as well.
             rules: The ops that have the rule fp32 in a module. ``CAST`` omits the program's casts to a lower precision.
             is_wide: Whether to run all calls in float32, with autocast off.
             given: Values by key, which replace the recorded inputs.
             leaf: A function that is applied to each floating-point input that none of the calls makes.
-
-        Raises:
-            RuntimeError: If a call communicates with other processes.
-            Exception: If a kernel raises it, for example because it rejects a dtype.
         """
+        indices = sorted(indices) if given else self.before(indices, 0)
+        if any(map(self._communicates, indices)):
+            return None
+        restore_random_state = devices.random_state()  # each run draws the same masks of dropout
+        try:
+            return self._run(indices, rules, is_wide, given or {}, leaf)
+        except Exception:  # a kernel may raise any exception for a dtype that it does not support
+            return None
+        finally:
+            restore_random_state()
+
+    def _run(
+        self,
+        indices: Sequence[int],
+        rules: Collection[Rule],
+        is_wide: bool,
+        given: Values,
+        leaf: Callable[[Tensor], Tensor],
+    ) -> Values:
         values: Values = {}
         cut: set[Key] = set()  # the program detached the tensors with these keys
-        indices = sorted(indices)
         calls = [self.calls[index] for index in indices]
-        if any(call.name.startswith(_COMMUNICATES) for call in calls):
-            raise RuntimeError("a call that communicates with other processes cannot run again in one process")
-        copies = any(output.is_written for call in calls for output in call.outputs)
+        copies = any(call.updates_statistics or any(one.is_written for one in call.outputs) for call in calls)
         for index, call in zip(indices, calls, strict=True):
-            copies = copies or call.updates_statistics
             tensors = []
             for one in call.inputs:
                 tensor = values.get(one.key)
                 if tensor is None:
-                    tensor = (given or {}).get(one.key, one.tensor).detach()
+                    tensor = given.get(one.key, one.tensor).detach()
                     if tensor.is_floating_point():
                         tensor = leaf(tensor.float() if is_wide and tensor.dtype in LOWER else tensor)
                     tensor = tensor.clone() if copies else tensor
                     values[one.key] = tensor
-                tensors.append(tensor.detach() if one.key in cut and not self._has_node(index) else tensor)
+                tensors.append(tensor.detach() if one.key in cut and self.gradient_of(index) != index else tensor)
+            if call.name == "aten::detach" and call.outputs[0].key in values:
+                cut.add(call.outputs[0].key)  # a tensor and its detach() have the same key, and both may be read later
+                continue
             module = self._modules.name(call.module)
             ops = frozenset(op for place, op in rules if place in ("", module) or module.startswith(f"{place}."))
-            is_left_out = CAST in ops and is_cast(shown(call.name).partition(".")[0])
+            is_left_out = CAST in ops and is_cast(self.op(index))
             rule_ops = ops - {CAST}
             made = call.run(tensors, _kernels(rule_ops) if rule_ops else None, is_wide or is_left_out)
             for output, tensor in zip(call.outputs, made, strict=True):
-                known = values.get(output.key)
-                if known is not None and known.requires_grad and not (tensor.requires_grad or output.is_written):
-                    cut.add(output.key)  # a tensor and its detach() have the same key, and the tensor may be read later
-                else:
-                    values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
+                values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
         return values
 
 

@@ -10,20 +10,20 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from polycast import devices
 from polycast.debug.calls import BACKWARD, FORWARD, is_cast
-from polycast.debug.first_nonfinite import difference, is_finite, is_worse, outputs
+from polycast.debug.first_nonfinite import is_finite, outputs
 from polycast.debug.program_calls import Rule, StepCalls, Values
 from polycast.debug.search import minimal_sets
+from polycast.debug.tensor_stats import largest_error
 
 _DEPTHS = (6, 24, 96, 400)  # a search reruns up to 6 calls, then up to 24, 96 and 400
 _CLOSE = 0.1  # a result is right if its error, relative to float32, is at most this large
 _CLOSER = 0.02  # several rules must have at most this error if all rules together do
 _ROUNDS = 3  # at most this many searches for later calls follow the first search
 
-# A trial runs calls again under rules, or in float32, and returns the results that must be finite. The calls read
-# ``Values`` instead of recorded inputs.
-Trial = Callable[[Sequence[int], Sequence[Rule], bool, Values], list[Tensor]]
+# A trial runs calls again under rules, or in float32, and returns the results that must be finite; None if a call
+# fails. The calls read ``Values`` instead of recorded inputs.
+Trial = Callable[[Sequence[int], Sequence[Rule], bool, Values], list[Tensor] | None]
 Run = Callable[..., list[Tensor] | None]
 
 
@@ -53,7 +53,7 @@ def advise(step: StepCalls, failing: int) -> Advice:
     if of == failing and not (call.is_in_region or is_cast(step.op(failing))):
         before = step.before([failing], len(step.calls))
         alone, whole = (_tried(step, trial, indices, (), True) for indices in ([failing], before))
-        if whole is not None and all(map(is_finite, whole)) and _error(alone, whole) <= _CLOSE:
+        if whole is not None and all(map(is_finite, whole)) and largest_error(alone, whole) <= _CLOSE:
             return Advice(failing, failing, is_finite_wide=True)  # a rule for an earlier op is not the best fix
     advice = _search(step, of, trial, ())
     for _ in range(_ROUNDS if advice.rules and of == failing else 0):
@@ -68,9 +68,9 @@ def advise(step: StepCalls, failing: int) -> Advice:
 
 
 def _forward(step: StepCalls, failing: int) -> Trial:
-    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor]:
-        with torch.no_grad():
-            return outputs(step, step.run(indices, rules, is_wide=is_wide, given=given), [failing])
+    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor] | None:
+        values = step.again(indices, rules, is_wide=is_wide, given=given)
+        return None if values is None else outputs(step, values, [failing])
 
     return run
 
@@ -83,7 +83,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
     root = max(roots, key=lambda index: (step.calls[index].node, index))
     needed = set(step.before([root], len(step.calls)))
 
-    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor]:
+    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor] | None:
         after = set(indices)
         for index in range(min(after), root + 1):
             if index in needed and not after.isdisjoint(step.makers(index)):
@@ -94,13 +94,16 @@ def _backward(step: StepCalls, failing: int) -> Trial:
             leaves.append(tensor.detach().requires_grad_())
             return leaves[-1]
 
-        with torch.set_grad_enabled(True):
-            values = step.run(after, rules, is_wide=is_wide, given=given, leaf=leaf)
+        with contextlib.suppress(Exception), torch.set_grad_enabled(True):  # as in forward, a kernel may raise
+            values = step.again(after, rules, is_wide=is_wide, given=given, leaf=leaf)
+            if values is None:
+                return None
             result = values[step.calls[root].outputs[0].key]
             gradients = (one.tensor for index in backward[:1] for one in step.calls[index].inputs)
             first = next((one for one in gradients if one.shape == result.shape), torch.ones_like(result))
             made = torch.autograd.grad(result, leaves, first.detach().to(result), allow_unused=True)
-        return [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(made, leaves, strict=True)]
+            return [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(made, leaves, strict=True)]
+        return None
 
     return run
 
@@ -117,7 +120,7 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
         if truth is not None and (advice.is_finite_wide or is_given):
 
             def error(rules: Sequence[Rule], truth: list[Tensor] = truth, run: Run = run) -> float:
-                return _error(run((*base, *rules), False), truth)
+                return largest_error(run((*base, *rules), False), truth)
 
             is_failing = error(()) == math.inf
             if advice.is_finite_wide and not is_failing:  # every rule would seem to help
@@ -134,20 +137,13 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
                 off = error(rules)
                 is_better = off <= (_CLOSE if second else sys.float_info.max)
                 found = run((*base, *rules), False, earlier) if is_better else None
-                if found is not None and not is_worse(found, whole):
+                if largest_error(found, whole) < math.inf:
                     if off <= _CLOSE:
                         return _finish(step, indices, advice, (*base, *rules))
                     second = rules
         if truth is None or len(indices) < depth:
             break
     return _finish(step, indices, advice, (*base, *second)) if second else advice
-
-
-def _error(found: list[Tensor] | None, truth: list[Tensor]) -> float:
-    """Return the error of results, or infinity if a result is non-finite or unknown."""
-    if found is None or is_worse(found, truth):
-        return math.inf
-    return max(difference(one, right) for one, right in zip(found, truth, strict=True))
 
 
 def _finish(step: StepCalls, indices: Sequence[int], advice: Advice, rules: tuple[Rule, ...]) -> Advice:
@@ -184,13 +180,8 @@ def _tried(
     earlier: Sequence[int] = (),
 ) -> list[Tensor] | None:
     """Return the results of a trial, or None if a call fails. The trial reads the results of the earlier calls."""
-    restore_random_state = devices.random_state()  # each trial draws the same masks of dropout
-    try:
-        with contextlib.suppress(Exception):  # a kernel may raise any exception for a dtype that it does not support
-            return trial(indices, rules, is_wide, step.run(earlier, rules, is_wide=is_wide))
-    finally:
-        restore_random_state()
-    return None
+    given = step.again(earlier, rules, is_wide=is_wide)
+    return None if given is None else trial(indices, rules, is_wide, given)
 
 
 def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
@@ -200,9 +191,10 @@ def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | N
         if step.phase(index) == FORWARD and not after.isdisjoint(step.makers(index)):
             after.add(index)
     indices = step.before([start], _DEPTHS[1])
-    with contextlib.suppress(Exception), torch.no_grad():
-        here, wide = (step.run({*indices, *after}, rules, is_wide=one) for one in (False, True))
-        for index in sorted(after):
-            if not all(map(is_finite, outputs(step, here, [index]))):
-                return index if all(map(is_finite, outputs(step, wide, [index]))) else None
+    here, wide = (step.again({*indices, *after}, rules, is_wide=one) for one in (False, True))
+    if here is None or wide is None:
+        return None
+    for index in sorted(after):
+        if not all(map(is_finite, outputs(step, here, [index]))):
+            return index if all(map(is_finite, outputs(step, wide, [index]))) else None
     return None

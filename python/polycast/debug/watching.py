@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from polycast import _warnings, devices
+from polycast import _warnings
 from polycast._extension import (
     any_non_finite,
     drop_calls,
@@ -106,12 +106,10 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
-        self._optimizers = 0  # this many optimizers are running their steps
         self._checked = 0  # this many calls of the step were checked
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # these findings are of the current step
         self._overflowing: Callable[[], Finding] | None = None  # it returns a finding for a step that a scaler may skip
-        self._doubtful: Finding | None = None  # this finding counts unless the scaler skips the next optimizer's step
         self._overflows = 0  # this many consecutive steps had an overflow in backward
         self._is_inference = False  # if true, the last run of the model had no gradients
         self._is_spoiled = False  # if true, values from before a step may be non-finite because of a finding
@@ -142,26 +140,25 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._stack:
-            steps, is_step = self.steps or 1, self._is_inference or any(call.task >= 0 for call in held_calls())
+            is_step = not self.steps or self._is_inference or any(call.task >= 0 for call in held_calls())
             if held_count():
                 self._end_step()
-                self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
+                self.steps -= not is_step  # a scaler's last update belongs to the step before
         if kind is not None and (self.findings or self.flushed):
             _warnings.warn(str(self))
 
     def _enter_module(self, module: nn.Module, _: object) -> None:
         """End a step before the model runs again without gradients: no backward needs the calls so far."""
         if not torch.compiler.is_compiling() and module is self._model:
-            self._set_optimizers(0)  # the post-hook does not run after a step that raised an error
+            set_step(False)  # the post-hook does not run after a step that raised an error
             has_gradients = torch.is_grad_enabled() and any(weight.requires_grad for weight in module.parameters())
             was_inference, self._is_inference = self._is_inference, not has_gradients
             if was_inference and self._is_inference:
                 self._end_step()
 
     def _enter_optimizer(self, _: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._optimizers == 0:
-            self._check_before_writes()
-        self._set_optimizers(self._optimizers + 1)
+        self._check_before_writes()
+        set_step(True)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if not callable(closure):
             return None
@@ -170,19 +167,14 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
     def _run_closure(self, closure: Callable[[], Any]) -> Any:
         """Run the closure of a step as code outside of the step, and check its calls before the step writes weights."""
-        optimizers = self._optimizers
-        self._set_optimizers(0)
+        set_step(False)
         result = closure()
         self._check_before_writes()
-        self._set_optimizers(optimizers)
+        set_step(True)
         return result
 
-    def _set_optimizers(self, count: int) -> None:
-        self._optimizers = count
-        set_step(count > 0)
-
     def _leave_optimizer(self, optimizer: Optimizer, *_: object) -> None:
-        self._set_optimizers(max(0, self._optimizers - 1))
+        set_step(False)
         if self._optimizer in (None, optimizer):
             self._end_step()
 
@@ -195,18 +187,17 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     def _check(self) -> None:
         """Search the calls since the previous check for findings, before the weights are written."""
         first, self._checked = self._checked, held_count()
-        with _paused():
-            # If a finding made the weights non-finite, all later values follow from it.
-            is_lost = self._is_spoiled and not all(map(is_finite, self._model.parameters()))
-            if any_non_finite(first) and not is_lost:
-                with self._step() as values:
+        if any_non_finite(first):
+            with self._step() as values:
+                # If a finding made the weights non-finite, all later values follow from it.
+                if not self._is_spoiled or all(map(is_finite, self._model.parameters())):
                     self._findings(values, first)
 
     def _check_before_writes(self) -> None:
         """Search for findings before an optimizer writes weights, and in some steps for gradients that underflow."""
         self._check()
         if self._overflowing is None and (self.steps < _PATIENCE or self.steps % _PATIENCE == 0):
-            with _paused(), self._step() as values, torch.no_grad():
+            with self._step() as values, torch.no_grad():
                 for name, share in _lost_gradients(values, self._model):
                     self._lost[name] += 1
                     if self._lost[name] == _LOSSY_STEPS:
@@ -214,16 +205,16 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
     @contextlib.contextmanager
     def _step(self) -> Iterator[NonFinite]:
-        """Yield the non-finite values of the current step, and restore the random state afterwards."""
+        """Yield the non-finite values of the current step. The calls of the block are not recorded."""
         self._intercepted += self._observer.take_calls()
         step = StepCalls(held_calls(), self._intercepted, self._observer.modules)
-        restore_random_state = devices.random_state()
+        pause_holding(True)
         try:
             with without_dispatch_modes():
                 ends = {key_of(tensor) for tensor in self._weights_and_gradients()}
                 yield NonFinite(step, ends, self._is_spoiled)
         finally:
-            restore_random_state()
+            pause_holding(False)
 
     def _findings(self, values: NonFinite, first: int) -> None:
         step = values.step
@@ -266,19 +257,13 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self._check()
         calls = held_calls() if self._pending or self._overflowing else []
         found = [call.in_step for call in calls if call.found_inf is not None and call.found_inf.item() > 0]
-        is_skipped, doubtful, self._doubtful = is_skipped or any(found), self._doubtful, None
-        if found or doubtful or self._overflowing:
+        is_skipped = is_skipped or any(found)
+        if found or self._overflowing:
             # The scaler may skip the step of another optimizer, before or after the step of this optimizer.
-            is_intact = is_skipped or all(map(is_finite, self._model.parameters()))
-            if doubtful and not is_intact:
-                self._pending.append(doubtful)
-            if self._overflowing and is_intact and not (is_skipped or found):
-                with _paused(), self._step():
-                    self._doubtful = self._overflowing()
-            is_skipped = is_intact
+            is_skipped = is_skipped or all(map(is_finite, self._model.parameters()))
         self._overflows = self._overflows + 1 if self._overflowing else 0
         if self._overflowing and (not is_skipped or self._overflows > _PATIENCE):
-            with _paused(), self._step():
+            with self._step():
                 self._pending.append(self._overflowing())
         self.findings += [replace(finding, skipped=is_skipped) for finding in self._pending]
         if self._pending or self._is_spoiled:
@@ -287,16 +272,6 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self.steps, self.ops = self.steps + 1, self.ops + held_count()
         drop_calls()
         self._intercepted, self._pending, self._overflowing, self._checked = [], [], None, 0
-
-
-@contextlib.contextmanager
-def _paused() -> Iterator[None]:
-    """Record no calls in a block, because calls of the watch are not the program's."""
-    pause_holding(True)
-    try:
-        yield
-    finally:
-        pause_holding(False)
 
 
 def _lost_gradients(values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:
@@ -309,7 +284,7 @@ def _lost_gradients(values: NonFinite, model: nn.Module) -> Iterator[tuple[str, 
     kept = read_numbers([torch.linalg.vector_norm(grad, 0).float() for grad in grads.values()])
     shares = {name: 1 - count / grads[name].numel() for name, count in zip(grads, kept, strict=True)}
     zero = [name for name, share in shares.items() if share > _LOST]
-    wide = (values.again(backward, is_wide=True) if zero else None) or {}
+    wide = (values.step.again(backward, is_wide=True) if zero else None) or {}
     right = {name: wide[key] for name in zero if (key := key_of(grads[name])) in wide}
     lost = [name for name, one in right.items() if ((grads[name] == 0) & (one != 0)).sum() > _LOST * (one != 0).sum()]
     # If only the bias of a module loses its gradient, its terms cancel, as for the key bias of attention.
