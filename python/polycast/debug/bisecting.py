@@ -4,7 +4,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -41,7 +41,6 @@ class Run(NamedTuple):
 
     status: int
     """0 is good, 125 cannot be tested, and any other status up to 127 is bad. A higher status ends the search."""
-    seconds: float
     message: str
     """A description of the run's end; for a command, also the last lines of its output."""
 
@@ -99,30 +98,21 @@ def bisect(
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}; pass the model")
 
-    def run(candidate: Candidate) -> Run:
-        start = time.perf_counter()
-        with followed(candidate, model):
-            try:
-                result = check()
-                message = f"check returned {result!r:.60}"
-            except Exception as error:
-                result, message = False, f"check raised {type(error).__name__}: {error}"
+    def run() -> Run:
+        try:
+            result = check()
+            message = f"check returned {result!r:.60}"
+        except Exception as error:
+            result, message = False, f"check raised {type(error).__name__}: {error}"
         if result is None:
             raise TypeError("check: expected a true or a false result, got None; return whether the program is good")
-        return Run(int(not result), time.perf_counter() - start, message)
+        return Run(int(not result), message)
 
-    def record(candidate: Candidate) -> list[Call]:
-        """Run the program under a candidate, and return the recorded calls."""
-        with followed(candidate, model), Observer("polycast.debug.bisect", model) as observer:
-            with suppress(Exception):
-                check()
-            return observer.take_calls()
-
-    return Search(run, good, bad, repeat, progress, model, record).run()
+    return Search(run, good, bad, repeat, progress, model, is_recorded=True).run()
 
 
 @contextmanager
-def followed(candidate: Candidate, model: nn.Module | None) -> Iterator[None]:
+def _followed(candidate: Candidate, model: nn.Module | None) -> Iterator[None]:
     """Apply the rules of a candidate to this process, its child processes and a model."""
     before = os.environ.get(ENVIRONMENT_POLICY)
     with TemporaryDirectory(prefix="polycast-") as folder, ExitStack() as stack:
@@ -142,9 +132,9 @@ class Search:
     """The search of a bisection.
 
     Args:
-        run: A function that runs the program under a candidate.
+        run: A function that runs the program.
         good, bad, repeat, progress, model: The arguments of ``bisect``.
-        calls: A function that returns the calls of a run under a candidate. None if no run is recorded.
+        is_recorded: Whether to record the calls of a first run, because the program runs in this process.
 
     Raises:
         ValueError: If ``repeat`` is not an integer of at least 1, if a policy has problems, or if both are equal.
@@ -152,20 +142,21 @@ class Search:
 
     def __init__(
         self,
-        run: Callable[[Candidate], Run],
+        run: Callable[[], Run],
         good: PolicyLike,
         bad: PolicyLike,
         repeat: int,
         progress: Callable[[str], object],
         model: nn.Module | None = None,
-        calls: Callable[[Candidate], list[Call]] | None = None,
+        is_recorded: bool = False,
     ) -> None:
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise ValueError(f"repeat: expected an integer of at least 1, got {repeat!r}; pass 1 for a single run")
         self._good, self._bad = (Policy(None if end == BUILT_IN else end) for end in (good, bad))
         if self._good == self._bad:
             raise ValueError("good, bad: expected different policies, got equal ones; change one of them")
-        self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
+        self._run, self._repeat, self._progress, self._model = run, repeat, progress, model
+        self._is_recorded = is_recorded
         self._tried: defaultdict[Hashable, list[tuple[bool | None, Run]]] = defaultdict(list)
         self._among = 0  # the next culprit is among this many switches; 0 means that no search runs
         self._runs = 0
@@ -176,8 +167,7 @@ class Search:
         Raises:
             ValueError: If the program is not good under "good" or not bad under "bad", or if ``_try`` raises it.
         """
-        seen = [] if self._calls is None else self._calls(Candidate(self._bad, {}))
-        self._runs += self._calls is not None
+        seen = self._record(Candidate(self._bad, {})) if self._is_recorded else []
         policies = CandidatePolicies(self._good, self._bad, self._model, seen)
         switches = policies.switches
         good = policies.candidate(switches)
@@ -192,7 +182,7 @@ class Search:
             return self._try(policies.candidate({*switches} - {*chosen}), f'{what} as in "bad"', times)[0] is True
 
         groups = []
-        for group in minimal_sets(switches, is_bad, policies.seen):
+        for group in minimal_sets(switches, is_bad, len(policies.seen)):
             groups.append(group)
             self._try(good, "good", _TIMES - 1 + len(groups))
         self._among = 0
@@ -206,6 +196,13 @@ class Search:
         )
         notes = (*self._notes(policies, fix), _CHANCE)
         return Bisection((*culprits,), *candidate, self._runs, len(switches), proved, notes)
+
+    def _record(self, candidate: Candidate) -> list[Call]:
+        """Run the program under a candidate, and return the recorded calls."""
+        self._runs += 1
+        with _followed(candidate, self._model), Observer("polycast.debug.bisect", self._model) as observer:
+            self._run()
+            return observer.take_calls()
 
     def _fix(self, policies: CandidatePolicies, culprits: list[Switch]) -> tuple[list[Switch], Candidate, bool]:
         """Return the culprits to set as in "good", the candidate for them, and whether the program is then good."""
@@ -226,9 +223,9 @@ class Search:
         return fix, made(fix), is_bad_still is False
 
     def _notes(self, policies: CandidatePolicies, fix: Sequence[Switch]) -> list[str]:
-        seen, notes = policies.switches[: policies.seen], []
-        for switch in fix if self._calls else ():
-            if switch not in seen and not policies.runs_others(switch.op):
+        notes = []
+        for switch in fix if self._is_recorded else ():
+            if switch not in policies.seen and not policies.runs_others(switch.op):
                 notes.append(f"{switch} was not recorded: a compiled part, another thread or another process calls it.")
         if policies.regions:
             notes.append(
@@ -246,13 +243,13 @@ class Search:
             return
         remedy = "pass another policy"
         if end == "bad" and self._repeat == 1:
-            expected = "imports polycast" if self._calls is None else "runs ops in a region"
+            expected = "runs ops in a region" if self._is_recorded else "imports polycast"
             remedy = f"check that it {expected}, or if it fails only sometimes, pass repeat=12 (--repeat 12)"
         elif end == "good" and policies.regions and self._model is None:
             ops = ", ".join(policies.regions)
             remedy = f"remove its regions' rules for {ops}, which override this policy, or pass model=model"
         elif end == "good" and self._good == Policy("fp32"):
-            condition = "if it imports polycast, " if self._calls is None else ""
+            condition = "" if self._is_recorded else "if it imports polycast, "
             remedy = f"{condition}look for causes other than mixed precision, because the program also fails in float32"
         got = f"one under which it is {'bad' if is_bad else 'good'}; {remedy}. The last run: {run.message}"
         raise ValueError(f"{end}: expected a policy under which the program is {end}, got {got}")
@@ -278,7 +275,10 @@ class Search:
     def _answer(self, candidate: Candidate, what: str) -> tuple[bool | None, Run]:
         """Run the program up to ``repeat`` times, until a run is not good, and return the answer and the last run."""
         for _ in range(self._repeat):
-            run = self._run(candidate)
+            start = time.perf_counter()
+            with _followed(candidate, self._model):
+                run = self._run()
+            seconds = time.perf_counter() - start
             self._runs += 1
             if run.status > _MOST:
                 remedy = "to count such a status as bad, replace COMMAND with sh -c 'COMMAND || exit 1'"
@@ -287,7 +287,7 @@ class Search:
             is_bad = None if run.status == _SKIP else run.status != _GOOD
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"
             left = f"; {self._among} rule{'s' * (self._among > 1)} left" if self._among else ""
-            self._progress(f"run {self._runs}: {what}: {how}, {run.seconds:.1f} s{left}")
+            self._progress(f"run {self._runs}: {what}: {how}, {seconds:.1f} s{left}")
             if is_bad is not False:
                 break
         return is_bad, run

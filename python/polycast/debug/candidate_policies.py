@@ -71,18 +71,18 @@ class CandidatePolicies:
         self._own_rules = {module: by_policy[policy] for module, policy in self._own.items()}
         self.regions: dict[str, str] = {}
         """Rules of regions for ops in ``_rules``. They override process rules. Rules of modules override them."""
-        seen: dict[Switch, None] = {}
+        seen: set[Switch] = set()
         for call in calls:
             op, module = call.op.partition(".")[0], call.module
             module = module if module in self._modules else self._around(module)
             if op in self._rules:
-                seen[Switch(op, module)] = None
+                seen.add(Switch(op, module))
                 if call.origin.startswith("region: "):
                     self.regions[op] = call.rule
-        self.seen = len(seen)
-        """The number of switches of recorded calls."""
+        self.seen = sorted(seen)
+        """The switches of recorded calls."""
         every = (Switch(op, module) for op in self._rules for module in self._modules)
-        self.switches = [*dict.fromkeys([*sorted(seen), *every])]
+        self.switches = [*dict.fromkeys([*self.seen, *every])]
         """A switch for each op with different rules, in each module. The switches of recorded calls are first."""
 
     def _around(self, module: str) -> str:
@@ -133,11 +133,10 @@ class CandidatePolicies:
 
         For the module "", return all switches of the op, because calls outside of modules follow rules of the process.
         """
-        inside = (Switch(switch.op, module) for module in self._modules if module.startswith(f"{switch.module}."))
-        known = self.switches[: self.seen]
         if not switch.module:
             return [Switch(switch.op, module) for module in self._modules]
-        return [switch, *(one for one in inside if one not in known)]
+        inside = (Switch(switch.op, module) for module in self._modules if module.startswith(f"{switch.module}."))
+        return [switch, *(one for one in inside if one not in self.seen)]
 
     def categories(self, switch: Switch) -> tuple[str, str]:
         """Return the categories of a switch in "good" and in "bad", as strings."""
