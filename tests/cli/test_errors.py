@@ -13,9 +13,9 @@ from tests.support.recorded_errors import RecordedError
 WRONG = """
 op / op --nonsense / op "" / softmax --device nowhere / softmax --device / diff / diff --nonsense / diff a b c / -x
 diff FOLDER torch-2.11 / diff BINARY torch-2.11 / diff built-in built-in --device nowhere
-trace / trace --nonsense / trace --limit many SCRIPT / trace --limit 0 SCRIPT / trace scirpt.py
-trace FOLDER / trace -m no.such.module / trace -m SCRIPT / check / check --nonsense / check "" / check FOLDER
-check BINARY / verify rulez / verify cuda / verify --devcie cuda / verify --device gpu / --verison / help
+trace / trace --nonsense / trace scirpt.py / trace FOLDER / trace -m no.such.module / trace -m SCRIPT
+check / check --nonsense / check "" / check FOLDER / check BINARY / verify rulez / verify --devcie cuda
+verify --device gpu / verify cuda / --verison / help
 bisect --repeat 3 / bisect --godo fp32 -- true / bisect --repeat 0 -- true / bisect --good nonsense -- true
 bisect --good BINARY -- true / bisect -- FOLDER / bisect -- no-such-program / bisect no-such-program / bisct -- true
 trase x.py / softmx / bisect -- "" / bisect --output FOLDER -- true / bisect --output FOLDER/no/rules.yaml -- true

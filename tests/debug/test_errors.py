@@ -37,7 +37,6 @@ def within(outer: type, inner: type) -> None:
 
 ERRORS: dict[str, Callable[[], object]] = {
     "trace: no model": lambda: trace("resnet"),  # type: ignore[arg-type]
-    "trace: a limit of 0": lambda: trace(limit=0),
     "trace: not ended": lambda: trace().by_op(),
     "trace: within a watch": lambda: within(watch, trace),
     "watch: within a trace": lambda: within(trace, watch),

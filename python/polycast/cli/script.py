@@ -19,7 +19,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--lines", action="store_true", help="print each call of an op with a rule, and the source line of the call"
     )
-    parser.add_argument("--limit", type=int, default=1_000_000, help="record up to LIMIT calls (default: %(default)s)")
     parser.add_argument("-m", dest="module", action="store_true", help="run the module with this name, like python -m")
     parser.add_argument("script", help="run this script with the arguments after it, and print the table to stderr")
     parser.add_argument("arguments", nargs=REMAINDER, help=SUPPRESS).required = False
@@ -37,7 +36,7 @@ def run(options: Namespace) -> int:
     if not (_is_module(script) if options.module else Path(script).is_file()):
         wanted, remedy = ("a module that Python can find", "name") if options.module else ("a Python file", "path")
         raise ValueError(f"script: expected {wanted}, got '{script}'; check the {remedy}")
-    record = trace(lines=options.lines, limit=options.limit)
+    record = trace(lines=options.lines)
     if hasattr(signal, "SIGPIPE"):  # in the script, a closed pipe raises BrokenPipeError, as in any Python program
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     sys.argv = [script, *options.arguments]

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from polycast.debug.module_tracker import ModuleTracker
 from polycast.policy.categories import UNLISTED
 from polycast.policy.rules import BUILT_IN, qualified, shown
 
+LIMIT = 1_000_000  # an observer records up to this many calls between two calls of `take_calls`
 # The program's line for a call is in the innermost frame outside these folders.
 _LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1])]
 
@@ -30,15 +30,13 @@ class Observer:
         tool: The name of the tool in errors.
         model: The model whose module names identify the calls.
         lines: Whether to record the program's line for each call.
-        limit: The largest number of calls to record between two calls of ``take_calls``.
     """
 
-    def __init__(self, tool: str, model: nn.Module | None, *, lines: bool = False, limit: int = sys.maxsize) -> None:
+    def __init__(self, tool: str, model: nn.Module | None, *, lines: bool = False) -> None:
         self.modules = ModuleTracker(model)
         self.is_complete = True
         """Whether the number of calls is within the limit, so that all were recorded."""
-        self._recording = tool, _LIBRARIES if lines else None, limit + 1  # one more call shows that calls were dropped
-        self._limit = limit
+        self._recording = tool, _LIBRARIES if lines else None, LIMIT + 1  # one more call shows that calls were dropped
 
     def __enter__(self) -> "Observer":
         with contextlib.ExitStack() as stack:
@@ -54,8 +52,8 @@ class Observer:
     def take_calls(self) -> list[Call]:
         """Return the calls with a floating-point tensor since the previous ``take_calls``, in order."""
         taken = take_calls()
-        self.is_complete = len(taken) <= self._limit
-        taken = taken[: self._limit]
+        self.is_complete = len(taken) <= LIMIT
+        del taken[LIMIT:]
         sites = SiteCounter()
         calls = []
         for order, name, device, rule, origin, module, backward, given, arrived, returned, casts, source in taken:

@@ -10,7 +10,7 @@ from torch import nn
 
 from polycast._text_table import lines_of
 from polycast.debug.calls import BACKWARD, Call, dtype_name
-from polycast.debug.observer import Observer
+from polycast.debug.observer import LIMIT, Observer
 from polycast.torch_internals import disabled
 
 _HEAD = ("rule", "given", "computed", "returned", "cast", "from")
@@ -43,18 +43,16 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
     """A context manager that records the module, the rule and the casts of each call in a region.
 
     A trace changes no result and no random number. It does not record calls in code that ``torch.compile`` compiled,
-    nor calls without a floating-point tensor. It records the thread that enters it, and the threads that run this
-    thread's backward. Any thread may exit the trace.
+    calls without a floating-point tensor, and calls after the first million. It records the thread that enters it, and
+    the threads that run this thread's backward. Any thread may exit the trace.
 
     Args:
         model: The model whose module names identify the calls. Without a model, names begin with the class of the
             outermost module, as in "Net.encoder.0".
         lines: Whether to record the program's line for each call. With lines, the recording is slower.
-        limit: The largest number of calls to record. The printed trace states whether later calls were dropped.
 
     Raises:
         TypeError: If the model is not a module.
-        ValueError: If the limit is below 1.
         RuntimeError: If a debug tool already records calls, such as another trace or a watch.
 
     Example:
@@ -71,18 +69,14 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
     """
 
     @disabled
-    def __init__(self, model: nn.Module | None = None, *, lines: bool = False, limit: int = 1_000_000) -> None:
+    def __init__(self, model: nn.Module | None = None, *, lines: bool = False) -> None:
         if not isinstance(model, nn.Module | None):
             raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}; pass the model")
-        if limit < 1:
-            raise ValueError(
-                f"limit: expected an integer of at least 1, got {limit}; pass the number of calls to record"
-            )
-        self._model, self._lines, self._limit = model, lines, limit
+        self._model, self._lines = model, lines
         self._calls: tuple[Call, ...] | None = None
 
     def __enter__(self) -> "trace":
-        self._observer = Observer("polycast.debug.trace", self._model, lines=self._lines, limit=self._limit)
+        self._observer = Observer("polycast.debug.trace", self._model, lines=self._lines)
         self._observer.__enter__()
         return self
 
@@ -113,7 +107,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         if backward := sum(call.site.phase == BACKWARD for call in self.calls):
             lines.append(f"{backward} calls ran in backward; except for checkpoints, call backward() after the region")
         if not self._observer.is_complete:
-            lines.append("later calls were not recorded, because the trace reached its limit; pass a larger limit")
+            lines.append(f"a trace records up to {LIMIT:,} calls, so later calls were not recorded; trace fewer steps")
         return "\n".join(lines)
 
     def table(self, calls: Iterable[Call] | None = None) -> str:
