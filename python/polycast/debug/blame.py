@@ -9,7 +9,7 @@ estimates that order the ops. ``compare`` tries rules before it recommends them.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from polycast.debug.compared_runs import Ran, Result
 
@@ -29,14 +29,14 @@ def shares(calls: Sequence[Ran], ends: Mapping[Result, float]) -> list[float]:
     weights = [0.0] * len(calls)
     for (index, _), square in ends.items():
         weights[index] += square
-    largest = [max(capped(call.errors), default=0.0) for call in calls]
+    largest = [max(map(capped, call.errors), default=0.0) for call in calls]
     for index in reversed(range(len(calls))):
         call, weight = calls[index], weights[index]
         if not weight:
             continue
         is_sum = call.site.op in _SUMS
         parts = [
-            (maker, capped([calls[maker].errors[number] * (calls[maker].norms[number] if is_sum else 1)])[0] ** 2)
+            (maker, capped(calls[maker].errors[number] * (calls[maker].norms[number] if is_sum else 1)) ** 2)
             for maker, number in call.inputs
         ]
         total = sum(part for _, part in parts)
@@ -44,7 +44,7 @@ def shares(calls: Sequence[Ran], ends: Mapping[Result, float]) -> list[float]:
         if call.error is None:
             own = whole - max((largest[maker] ** 2 for maker, _ in parts), default=0.0)
         else:
-            own = capped([call.error])[0] ** 2
+            own = capped(call.error) ** 2
         weights[index] = weight * (min(1.0, max(0.0, own) / whole) if total and whole else 1.0)
         for maker, part in parts if total else ():
             weights[maker] += (weight - weights[index]) * part / total
@@ -52,6 +52,6 @@ def shares(calls: Sequence[Ran], ends: Mapping[Result, float]) -> list[float]:
     return [weight / all_of_it if all_of_it else 0.0 for weight in weights]
 
 
-def capped(errors: Iterable[float]) -> list[float]:
-    """Return the errors, with ``LARGEST`` instead of NaNs and of larger errors."""
-    return [LARGEST if math.isnan(error) else min(error, LARGEST) for error in errors]
+def capped(error: float) -> float:
+    """Return an error, or ``LARGEST`` if it is larger or NaN."""
+    return LARGEST if math.isnan(error) else min(error, LARGEST)

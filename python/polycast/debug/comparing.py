@@ -63,7 +63,7 @@ class Comparison(tuple[Error, ...]):
 
     def worst(self) -> list[Error]:
         """Return the errors, the largest share first. Among equal shares, the largest local error is first."""
-        return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
+        return sorted(self, key=lambda row: (row.share, capped(row.local or 0)), reverse=True)
 
     def table(self, count: int = 20) -> str:
         """Return a table with a line for each op of each module and phase, for the ``count`` largest shares."""
@@ -207,7 +207,7 @@ def _squares(
     for end in ends:
         site = first.calls[end[0]].site
         error, norm = (part[end[1]] for part in errors[site]) if site in errors else (LARGEST, 1.0)
-        found[end] = site.phase == BACKWARD, *capped([error, norm])
+        found[end] = site.phase == BACKWARD, capped(error), capped(norm)
     whole = sum(norm**2 for is_gradient, _, norm in found.values() if is_gradient)
     return {
         end: error**2 * (norm**2 / whole if is_gradient and whole else 1)

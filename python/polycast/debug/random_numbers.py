@@ -15,7 +15,7 @@ _DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
 
 
 class RandomNumbers(TorchDispatchMode):
-    """A dispatch mode that records the random numbers of a program's first run, and replays them in later runs.
+    """A dispatch mode that records the random numbers of a program's runs, and replays them in later runs.
 
     Calls of two runs are paired by op, shape and order.
     """
@@ -24,7 +24,6 @@ class RandomNumbers(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.supports_higher_order_operators = True  # higher-order ops run unchanged
         self._drawn: dict[tuple[object, ...], list[Tensor]] = {}
-        self._has_run = False
 
     def __enter__(self) -> "RandomNumbers":
         self._counts: Counter[tuple[object, ...]] = Counter()
@@ -33,16 +32,13 @@ class RandomNumbers(TorchDispatchMode):
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._has_run = True
-
     def __torch_dispatch__(self, function: OpOverload, types: object, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
         tags = getattr(function, "tags", ())  # a higher-order op has no tags
         if torch.Tag.nondeterministic_seeded in tags and not _has_no_values((args, kwargs)):
-            self._visit(function, dict(zip(_names(function), args, strict=False)) | kwargs, result)
+            names = (argument.name for argument in function._schema.arguments)
+            self._visit(function, dict(zip(names, args, strict=False)) | kwargs, result)
         return result
 
     def _visit(self, function: OpOverload, given: dict[str, Any], result: Any) -> None:
@@ -61,18 +57,14 @@ class RandomNumbers(TorchDispatchMode):
         op = (name, *(part.shape for part in parts))
         self._counts[op] += 1
         key = (*op, self._counts[op])
-        if not self._has_run:
+        if key not in self._drawn:
             self._drawn[key] = [part.clone() for part in parts]
-        elif key in self._drawn:
-            with torch.no_grad():
-                if is_dropout:
-                    _drop(given, *result, *self._drawn[key])
-                for part, first in zip(parts, self._drawn[key], strict=True):
-                    part.copy_(first)
-
-
-def _names(function: OpOverload) -> list[str]:
-    return [argument.name for argument in function._schema.arguments]
+            return
+        with torch.no_grad():
+            if is_dropout:
+                _drop(given, *result, *self._drawn[key])
+            for part, first in zip(parts, self._drawn[key], strict=True):
+                part.copy_(first)
 
 
 def _draws(function: OpOverload, given: dict[str, Any]) -> bool:
