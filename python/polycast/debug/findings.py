@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from polycast.debug.calls import BACKWARD, LOWER, STEP, Call, Site, dtype_name
-from polycast.debug.first_nonfinite import NonFinite, outputs
+from polycast.debug.first_nonfinite import Flow, NonFinite, outputs
 from polycast.debug.program_calls import CAST, Rule, StepCalls
 from polycast.debug.rule_search import Advice, advise
 from polycast.debug.tensor_stats import Magnitude, largest, most, read_numbers
@@ -86,26 +86,25 @@ def _of(site: Site) -> str:
     return f" of '{site.module}'" if site.module else ""
 
 
-def find(values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_given: bool) -> Finding:
-    """Return the finding for a call with a non-finite result."""
-    step = values.step
-    advice = Advice(failing, culprit=failing)
-    if not is_nan_given and step.phase(failing) != STEP:
-        advice = advise(step, failing)
-    shown = advice.culprit if step.phase(failing) != BACKWARD else failing
+def find(values: NonFinite, flow: Flow, model: nn.Module, number: int) -> Finding:
+    """Return the finding for the start of a flow, a call with a non-finite result."""
+    step, failing, phase = values.step, flow.start, values.step.phase(flow.start)
+    is_searched = not flow.is_nan_given and phase != STEP
+    advice = advise(step, failing) if is_searched else Advice(failing, culprit=failing)
+    shown = failing if phase == BACKWARD else advice.culprit
     site = step.sites[advice.culprit]
     call = step.calls[failing]
     given = [
         one.tensor
         for one in step.calls[shown].inputs
-        if one.tensor.is_floating_point() and (one.is_as_given or is_nan_given)
+        if one.tensor.is_floating_point() and (one.is_as_given or flow.is_nan_given)
     ]
     inputs = tuple(map(Magnitude, [tensor.dtype for tensor in given], read_numbers([*map(largest, given)])))
     made = next(one for one in call.outputs if not one.is_finite)
     again = step.again([failing])
     value = math.nan if again is None else read_numbers([largest(again[made.key])])[0]
     rule = max(step.intercepted(advice.culprit), key=lambda one: one.is_ruled, default=None)
-    remedy = _remedy(values, failing, advice, model, is_nan_given, inputs)
+    remedy = _remedy(values, flow, advice, model, inputs)
     sizes = [_sizes(values, shown, is_wide) for is_wide in (False, True) if shown == advice.culprit]
     shows = step.sites[failing]
     if call.function:
@@ -123,16 +122,14 @@ def _sizes(values: NonFinite, index: int, is_wide: bool) -> tuple[float, ...]:
     return tuple(read_numbers([size for one in made for size in (largest(one), one.abs().min())]))
 
 
-def _remedy(
-    values: NonFinite, failing: int, advice: Advice, model: nn.Module, is_nan_given: bool, inputs: Sequence[Magnitude]
-) -> str:
-    step = values.step
+def _remedy(values: NonFinite, flow: Flow, advice: Advice, model: nn.Module, inputs: Sequence[Magnitude]) -> str:
+    step, failing = values.step, flow.start
     call, phase = step.calls[failing], step.phase(failing)
-    is_given = is_nan_given or not (advice.rules or all(math.isfinite(one.value) for one in inputs))
+    is_given = flow.is_nan_given or not (advice.rules or all(math.isfinite(one.value) for one in inputs))
     is_received = is_given or not all(one.is_as_given for one in call.inputs)
     if is_received and (sender := step.sender(failing)) is not None:
         return f"another process sent it by {step.calls[sender].name}: check the findings of the watch in that process"
-    if is_nan_given:
+    if flow.is_nan_given:
         return "its inputs had NaNs that no watched op made: check the data, the weights and the earlier gradients"
     if is_given:
         return "its inputs had intended infinities: check for a row whose elements are all masked"

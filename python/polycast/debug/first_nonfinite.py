@@ -23,6 +23,10 @@ class Flow:
     """The calls that the non-finite values of a call reach."""
 
     start: int
+    is_nan_given: bool
+    """Whether the call is the first that reads a NaN from outside of the step."""
+    is_exact: bool
+    """Whether the result of the call is non-finite in float32 as well."""
     calls: list[int] = field(default_factory=list)
     """The call itself, calls with non-finite results, and views."""
     borders: list[int] = field(default_factory=list)
@@ -94,9 +98,9 @@ class NonFinite:
         wide = self.step.again([index], is_wide=True, leaf=leaf)
         return None if wide is None else not all(map(is_finite, outputs(self.step, wide, [index])))
 
-    def flow(self, start: int) -> Flow:
+    def flow(self, start: int, is_nan_given: bool = False, is_exact: bool = False) -> Flow:
         """Return the flow of the non-finite values of a call."""
-        flow = Flow(start)
+        flow = Flow(start, is_nan_given, is_exact)
         reached: set[int] = set()
         for index, call in enumerate(self.step.calls[start:], start):
             bad = {one.key[0] for one in call.outputs if not one.is_finite}

@@ -10,8 +10,8 @@ from polycast import devices
 from polycast._extension import CallInput, KernelPolicy, ProgramCall
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Site, SiteCounter, is_cast
 from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
-from polycast.policy.policy import Policy, PolicyError
-from polycast.policy.rules import shown
+from polycast.policy.policy import Policy
+from polycast.policy.rules import castable, qualified, shown
 
 Key = tuple[int, int]
 Values = dict[Key, Tensor]
@@ -158,7 +158,7 @@ class StepCalls:
         is_computed = not (name.startswith("new_") or name.endswith("_like"))
         if self.is_lower(index) and is_computed and not all(one.is_view for one in self.calls[index].outputs):
             ops = (name, *(one.op.partition(".")[0] for one in self.intercepted(index)))
-            yield from ((self.module(index), op) for op in dict.fromkeys(ops) if _has_rule(op))
+            yield from ((self.module(index), op) for op in dict.fromkeys(ops) if castable(qualified(op)))
 
     def casts(self, index: int) -> Iterator[Rule]:
         """Yield the module and ``CAST`` if a call is a cast to a lower precision by the program itself."""
@@ -267,15 +267,6 @@ class StepCalls:
             for output, tensor in zip(call.outputs, made, strict=True):
                 values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
         return values
-
-
-@cache
-def _has_rule(op: str) -> bool:
-    try:
-        Policy({op: "fp32"})
-    except PolicyError:
-        return False
-    return True
 
 
 @cache

@@ -218,28 +218,27 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
     def _findings(self, values: NonFinite, first: int) -> None:
         step = values.step
-        found: list[tuple[Flow, bool, bool]] = []
+        found: list[Flow] = []
         for index, is_nan_given in values.first():
             if index >= first and len(found) < _MOST:
-                flow, is_exact = values.flow(index), not is_nan_given and values.is_exact(index) is True
-                if is_exact and flow.ends and (cause := values.cause(flow) or index) != index:
-                    flow, is_exact = values.flow(cause), False  # for example, a cast makes more of a mask infinite
-                if flow.ends or (not is_exact and values.matters(flow)):
-                    found.append((flow, is_nan_given, is_exact))
+                flow = values.flow(index, is_nan_given, not is_nan_given and values.is_exact(index) is True)
+                if flow.is_exact and flow.ends and (cause := values.cause(flow) or index) != index:
+                    flow = values.flow(cause)  # for example, a cast makes more of a mask infinite
+                if flow.ends or (not flow.is_exact and values.matters(flow)):
+                    found.append(flow)
         if len(found) > 1:  # infinities of a mask may reach a result that is NaN for another reason
-            causes = [one for one in found if one[1] or not one[0].ends or values.cause(one[0]) is not None]
+            causes = [one for one in found if one.is_nan_given or not one.ends or values.cause(one) is not None]
             found = causes or found
-        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):
+        if any(one.ends and step.phase(one.start) == FORWARD for one in found):
             # The gradients are non-finite because of a finding in forward, so they are not findings.
-            found = [one for one in found if step.phase(one[0].start) != BACKWARD]
+            found = [one for one in found if step.phase(one.start) != BACKWARD]
         checks = ("non_finite", "unscale", "polycast::norm")  # scalers check gradients with these ops
         has_scaler = any(check in call.name for call in step.calls for check in checks)
-        for flow, is_nan_given, is_exact in found:
-            index = flow.start
-            make = partial(find, values, index, self._model, self.steps, is_nan_given)
+        for flow in found:
+            make = partial(find, values, flow, self._model, self.steps)
             # A smaller scale avoids an overflow of float32 that is finite in float64.
-            is_exact = is_exact and values.is_exact(index, Tensor.double) is not False
-            if has_scaler and step.phase(index) == BACKWARD and not (is_nan_given or is_exact):
+            is_exact = flow.is_exact and values.is_exact(flow.start, Tensor.double) is not False
+            if has_scaler and step.phase(flow.start) == BACKWARD and not (flow.is_nan_given or is_exact):
                 self._overflowing = self._overflowing or make
             else:
                 finding = make()
