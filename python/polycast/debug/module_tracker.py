@@ -5,7 +5,7 @@ import itertools
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import nn
@@ -42,21 +42,20 @@ class ModuleTracker:
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self._stack = _Stack()
-        self._exit_stack = contextlib.ExitStack()
         self._has_model = model is not None
         if model is not None:
             self._add(model.named_modules())
 
-    def __enter__(self) -> "ModuleTracker":
-        warnings.filterwarnings("ignore", message=_COMPILED)
-        self._exit_stack.callback(_remove_filter, warnings.filters[0])
-        self._exit_stack.callback(set_module, OUTSIDE)
-        self._exit_stack.callback(register_module_forward_pre_hook(self._enter).remove)
-        self._exit_stack.callback(register_module_forward_hook(self._leave, always_call=True).remove)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._exit_stack.close()
+    @contextlib.contextmanager
+    def track(self) -> Iterator[None]:
+        """Track the modules in the block."""
+        with contextlib.ExitStack() as stack:
+            warnings.filterwarnings("ignore", message=_COMPILED)
+            stack.callback(_remove_filter, warnings.filters[0])
+            stack.callback(set_module, OUTSIDE)
+            stack.callback(register_module_forward_pre_hook(self._enter).remove)
+            stack.callback(register_module_forward_hook(self._leave, always_call=True).remove)
+            yield
 
     def name(self, number: int) -> str:
         """Return the name of a module by its number: "" for the model itself, and for ``OUTSIDE``."""

@@ -42,7 +42,7 @@ class Observer:
         with contextlib.ExitStack() as stack:
             start_recording(*self._recording)
             stack.callback(stop_recording)
-            stack.enter_context(self.modules)
+            stack.enter_context(self.modules.track())
             self._stack = stack.pop_all()
         return self
 

@@ -202,6 +202,14 @@ class StepCalls:
                         near.update(makers)
         return found[::-1]
 
+    def after(self, starts: Iterable[int], among: Iterable[int]) -> set[int]:
+        """Return the starts and the calls that depend on them, among some calls in order."""
+        found = set(starts)
+        for index in among:
+            if not found.isdisjoint(self.makers(index)):
+                found.add(index)
+        return found
+
     def again(
         self,
         indices: Iterable[int],

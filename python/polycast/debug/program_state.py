@@ -2,6 +2,8 @@
 
 import random
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,8 +17,10 @@ class ProgramState:
     """A snapshot of the random state, and of a model's buffers and gradients."""
 
     def __init__(self, model: nn.Module | None) -> None:
-        self._random = devices.random_state(), random.getstate()
-        self._numpy_random = None if _numpy_random() is None else _numpy_random().get_state()
+        self._random: list[Callable[[], object]] = [devices.random_state(), partial(random.setstate, random.getstate())]
+        numpy_random: Any = sys.modules.get("numpy.random")  # None if the program has not imported NumPy
+        if numpy_random is not None:
+            self._random.append(partial(numpy_random.set_state, numpy_random.get_state()))
         self._buffers = [
             (module, name, buffer, buffer.clone())
             for module in (() if model is None else model.modules())
@@ -41,21 +45,14 @@ class ProgramState:
     @torch.no_grad()
     def restore(self) -> None:
         """Restore the random state, and the values of buffers and gradients in their original tensors."""
-        self._random[0]()
-        random.setstate(self._random[1])
-        if self._numpy_random is not None:
-            _numpy_random().set_state(self._numpy_random)
+        for restore in self._random:
+            restore()
         for module, name, buffer, values in self._buffers:
             module._buffers[name] = buffer.copy_(values)
         for weight, _, gradient, given in self._gradients:
             weight.grad = gradient
             if gradient is not None and given is not None:
                 gradient.copy_(given)
-
-
-def _numpy_random() -> Any:
-    """Return NumPy's module of random numbers; None if the program has not imported it."""
-    return sys.modules.get("numpy.random")
 
 
 def _has_values(tensor: Tensor) -> bool:

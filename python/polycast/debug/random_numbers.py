@@ -44,12 +44,10 @@ class RandomNumbers(TorchDispatchMode):
     def _visit(self, function: OpOverload, given: dict[str, Any], result: Any) -> None:
         name = function._schema.name
         is_dropout = name == "aten::native_dropout"
-        if function.namespace == "aten" and not any(part in name for part in _DRAW_WITHIN):
-            numbers = result
-        elif not _draws(function, given):
+        draws_within = function.namespace != "aten" or any(part in name for part in _DRAW_WITHIN)
+        if draws_within and not _draws(function, given):
             return
-        else:
-            numbers = result[1] if is_dropout else None
+        numbers = result[1] if is_dropout else None if draws_within else result
         parts = [
             part for leaf in tree_leaves(numbers) if isinstance(leaf, Tensor) and (part := local(leaf)) is not None
         ]

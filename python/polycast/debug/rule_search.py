@@ -81,13 +81,9 @@ def _backward(step: StepCalls, failing: int) -> Trial:
     backward = [index for index, call in enumerate(step.calls) if call.task == task and step.phase(index) == BACKWARD]
     roots = [root for index in backward if (root := step.gradient_of(index)) is not None]
     root = max(roots, key=lambda index: (step.calls[index].node, index))
-    needed = set(step.before([root], len(step.calls)))
+    needed = step.before([root], len(step.calls))
 
     def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor] | None:
-        after = set(indices)
-        for index in range(min(after), root + 1):
-            if index in needed and not after.isdisjoint(step.makers(index)):
-                after.add(index)
         leaves: list[Tensor] = []
 
         def leaf(tensor: Tensor) -> Tensor:
@@ -95,7 +91,7 @@ def _backward(step: StepCalls, failing: int) -> Trial:
             return leaves[-1]
 
         with contextlib.suppress(Exception), torch.set_grad_enabled(True):  # as in forward, a kernel may raise
-            values = step.again(after, rules, is_wide=is_wide, given=given, leaf=leaf)
+            values = step.again(step.after(indices, needed), rules, is_wide=is_wide, given=given, leaf=leaf)
             if values is None:
                 return None
             result = values[step.calls[root].outputs[0].key]
@@ -186,12 +182,9 @@ def _tried(
 
 def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
     """Return the first later call in forward that is non-finite under rules; None if float32 is non-finite as well."""
-    after = {start}
-    for index in range(start + 1, len(step.calls)):
-        if step.phase(index) == FORWARD and not after.isdisjoint(step.makers(index)):
-            after.add(index)
-    indices = step.before([start], _DEPTHS[1])
-    here, wide = (step.again({*indices, *after}, rules, is_wide=one) for one in (False, True))
+    after = step.after([start], (index for index in range(len(step.calls)) if step.phase(index) == FORWARD))
+    indices = {*step.before([start], _DEPTHS[1]), *after}
+    here, wide = (step.again(indices, rules, is_wide=one) for one in (False, True))
     if here is None or wide is None:
         return None
     for index in sorted(after):

@@ -117,15 +117,13 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
     def __str__(self) -> str:
         """Return the findings, and the number of later findings that are like each one."""
-        alike: dict[tuple[object, ...], list[Finding | Flushed]] = {}
+        alike: dict[tuple[object, ...], list[Finding]] = {}
         for finding in self.findings:
             alike.setdefault((finding.site[:3], finding.shows[:3], finding.remedy), []).append(finding)
-        for one in self.flushed:
-            alike.setdefault((one.name,), []).append(one)
-        lines = [] if alike else [f"no finding; ops: {self.ops}, steps: {self.steps}"]
+        lines: list[str] = []
         for first, *others in alike.values():
             lines += [str(first)] + [f"  {len(others)} more, up to step {one.step}" for one in others[-1:]]
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(str, self.flushed)]) or f"no finding; ops: {self.ops}, steps: {self.steps}"
 
     def __enter__(self) -> "watch":
         with contextlib.ExitStack() as stack:
