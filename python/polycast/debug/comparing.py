@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -176,7 +175,7 @@ def compare(
         def error_under(*ops: str) -> float:
             with contextlib.suppress(Exception):  # any exception means that a kernel rejects a dtype
                 rules = Policy(dict.fromkeys(ops, "fp32"))
-                return _error([*_squares(first, ends, _errors(again(rules), expected)).values()])
+                return _error(_squares(first, ends, _errors(again(rules), expected)))
             return math.inf
 
         if comparison.error > _ordinary(comparison):
@@ -186,7 +185,7 @@ def compare(
     return comparison
 
 
-def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[float], list[float]]]:
+def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, list[list[float]]]:
     """Return the errors and norms of the results of each call, except casts, that both runs made with equal shapes."""
     errors = {
         site: error
@@ -194,13 +193,11 @@ def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[floa
         if not ran.is_cast and site in expected.by_site
         if (error := relative_errors(ran.results, expected.by_site[site].results)) is not None
     }
-    numbers = iter(read_numbers([number for both in errors.values() for number in both.flatten().unbind()]))
-    counts = {site: both.shape[1] for site, both in errors.items()}
-    return {site: ([*islice(numbers, count)], [*islice(numbers, count)]) for site, count in counts.items()}
+    return dict(zip(errors, read_numbers([*errors.values()]), strict=True))
 
 
 def _squares(
-    first: ProgramRun, ends: Sequence[Result], errors: Mapping[Site, tuple[list[float], list[float]]]
+    first: ProgramRun, ends: Sequence[Result], errors: Mapping[Site, list[list[float]]]
 ) -> dict[Result, float]:
     """Return the square of the error of each result of the program. All gradients count as one vector."""
     found = {}
@@ -215,19 +212,20 @@ def _squares(
     }
 
 
-def _error(squares: Sequence[float]) -> float:
-    return math.sqrt(sum(squares)) if sum(squares) < LARGEST**2 else math.inf
+def _error(squares: Mapping[Result, float]) -> float:
+    total = sum(squares.values())
+    return math.sqrt(total) if total < LARGEST**2 else math.inf
 
 
 def _comparison(first: ProgramRun, expected: ProgramRun, ends: Sequence[Result]) -> Comparison:
-    made = iter(read_numbers([number for ran in first.calls if ran.local is not None for number in ran.local.unbind()]))
+    made = iter(read_numbers([ran.local for ran in first.calls if ran.local is not None]))
     read = _errors(first, expected)
     befores: list[float] = []
     for ran in first.calls:
-        ran.error, norm = (None, 0.0) if ran.local is None else (next(made), next(made))
+        ran.error, norm = (None, 0.0) if ran.local is None else next(made)
         befores.append(most([0.0, *(first.calls[index].errors[number] for index, number in ran.inputs)]))
         count = len(ran.dtypes)
-        unread = [math.hypot(befores[-1], ran.error or 0)] * count, [norm] * count
+        unread = [[math.hypot(befores[-1], ran.error or 0)] * count, [norm] * count]
         ran.errors, ran.norms = read.get(ran.site, unread)
     squares = _squares(first, ends, read)
     rows = []
@@ -238,7 +236,7 @@ def _comparison(first: ProgramRun, expected: ProgramRun, ends: Sequence[Result])
     comparison.missing = sum(not ran.is_cast and ran.site not in read for ran in first.calls)
     comparison.redrawn = expected.redrawn
     is_measured = all(first.calls[index].site in read for index, _ in ends)
-    comparison.error, comparison.policy = _error([*squares.values()]) if is_measured else math.nan, None
+    comparison.error, comparison.policy = _error(squares) if is_measured else math.nan, None
     return comparison
 
 

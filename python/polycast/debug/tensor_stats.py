@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -38,15 +38,16 @@ def most(numbers: Sequence[float]) -> float:
     return math.nan if any(map(math.isnan, numbers)) else max(numbers)
 
 
-def read_numbers(scalars: list[Tensor]) -> list[float]:
-    """Return the values of one-element tensors, with one copy from each device."""
-    numbers = dict[int, float]()
-    for device in {scalar.device for scalar in scalars}:
-        indices = [index for index, scalar in enumerate(scalars) if scalar.device == device]
-        is_wide = any(scalars[index].dtype is torch.float64 for index in indices)
-        dtype = torch.float64 if is_wide else torch.float32
-        numbers |= zip(indices, torch.stack([scalars[index].to(dtype) for index in indices]).tolist(), strict=True)
-    return [numbers[index] for index in range(len(scalars))]
+def read_numbers(tensors: Sequence[Tensor]) -> list[Any]:
+    """Return the values of tensors as numbers or lists, with one copy from each device."""
+    numbers = dict[int, Any]()
+    for device in {tensor.device for tensor in tensors}:
+        given = {index: tensor for index, tensor in enumerate(tensors) if tensor.device == device}
+        dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in given.values()) else torch.float32
+        read = torch.cat([tensor.flatten().to(dtype) for tensor in given.values()]).cpu()
+        parts = torch.split(read, [tensor.numel() for tensor in given.values()])
+        numbers |= {index: part.reshape(given[index].shape).tolist() for index, part in zip(given, parts, strict=True)}
+    return [numbers[index] for index in range(len(tensors))]
 
 
 def local(tensor: Tensor | None) -> Tensor | None:
