@@ -15,6 +15,19 @@ from polycast.debug.tensor_stats import largest_error
 
 # These calls do not count as readers: they use a tensor's shape, share or copy its values, or check them.
 _NOT_READERS = ("_like", "::detach", "::item", "::_local_scalar_dense", "::isfinite", "::isnan", "::isinf")
+# These calls move values and compute none.
+_MOVERS = (
+    "::copy_",
+    "::detach_",
+    "::lift",
+    "::clone",
+    "::to.",
+    "::_to_copy",
+    "::contiguous",
+    "::cat",
+    "::stack",
+    "::pad",
+)
 _SAME = 0.05  # a smaller relative difference of results counts as rounding
 
 
@@ -50,7 +63,7 @@ class NonFinite:
     def first(self) -> Iterator[tuple[int, bool]]:
         """Yield the calls that make infinities and NaNs from finite values, or NaNs from intended infinities.
 
-        The first call that reads a NaN from outside of the step is also yielded, with True as the second value.
+        The first call that computes with a NaN from outside of the step is also yielded, with True as the second value.
         """
         # These sets contain the storages of values that follow from a yielded call, of results, and of non-finite ones.
         followed: set[int] = set()
@@ -76,6 +89,9 @@ class NonFinite:
                 follows = any(one.key[0] in followed for one in given)
                 follows |= nan_seen and any(one.key[0] not in bad for one in given)
                 is_nan_given = any(bool(one.tensor.isnan().any()) for one in given)
+                if is_nan_given and not follows and any(name in call.name for name in _MOVERS):
+                    bad.update(output.key[0] for output in made)
+                    continue  # the finding is the first call that computes with the NaN
                 is_new = not given or is_nan_given or (not follows and self._makes_nan(index))
                 if is_new and not follows:
                     yield index, is_nan_given

@@ -106,10 +106,12 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
+        self._optimizers = 0  # this many optimizers are running their steps
         self._checked = 0  # this many calls of the step were checked
         self._intercepted: list[Call] = []
         self._pending: list[Finding] = []  # these findings are of the current step
         self._overflowing: Callable[[], Finding] | None = None  # it returns a finding for a step that a scaler may skip
+        self._doubtful: Finding | None = None  # this finding counts unless the scaler skips the next optimizer's step
         self._overflows = 0  # this many consecutive steps had an overflow in backward
         self._is_inference = False  # if true, the last run of the model had no gradients
         self._is_spoiled = False  # if true, values from before a step may be non-finite because of a finding
@@ -148,15 +150,16 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     def _enter_module(self, module: nn.Module, _: object) -> None:
         """End a step before the model runs again without gradients: no backward needs the calls so far."""
         if not torch.compiler.is_compiling() and module is self._model:
-            set_step(False)  # the post-hook does not run after a step that raised an error
+            self._set_optimizers(0)  # the post-hook does not run after a step that raised an error
             has_gradients = torch.is_grad_enabled() and any(weight.requires_grad for weight in module.parameters())
             was_inference, self._is_inference = self._is_inference, not has_gradients
             if was_inference and self._is_inference:
                 self._end_step()
 
     def _enter_optimizer(self, _: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._check_before_writes()
-        set_step(True)
+        if self._optimizers == 0:
+            self._check_before_writes()
+        self._set_optimizers(self._optimizers + 1)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if not callable(closure):
             return None
@@ -165,14 +168,19 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
 
     def _run_closure(self, closure: Callable[[], Any]) -> Any:
         """Run the closure of a step as code outside of the step, and check its calls before the step writes weights."""
-        set_step(False)
+        optimizers = self._optimizers
+        self._set_optimizers(0)
         result = closure()
         self._check_before_writes()
-        set_step(True)
+        self._set_optimizers(optimizers)
         return result
 
+    def _set_optimizers(self, count: int) -> None:
+        self._optimizers = count
+        set_step(count > 0)
+
     def _leave_optimizer(self, optimizer: Optimizer, *_: object) -> None:
-        set_step(False)
+        self._set_optimizers(max(0, self._optimizers - 1))
         if self._optimizer in (None, optimizer):
             self._end_step()
 
@@ -254,10 +262,16 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
         self._check()
         calls = held_calls() if self._pending or self._overflowing else []
         found = [call.in_step for call in calls if call.found_inf is not None and call.found_inf.item() > 0]
-        is_skipped = is_skipped or any(found)
-        if found or self._overflowing:
+        is_skipped, doubtful, self._doubtful = is_skipped or any(found), self._doubtful, None
+        if found or doubtful or self._overflowing:
             # The scaler may skip the step of another optimizer, before or after the step of this optimizer.
-            is_skipped = is_skipped or all(map(is_finite, self._model.parameters()))
+            is_intact = is_skipped or all(map(is_finite, self._model.parameters()))
+            if doubtful and not is_intact:
+                self._pending.append(doubtful)
+            if self._overflowing and is_intact and not (is_skipped or found):
+                with self._step():
+                    self._doubtful = self._overflowing()
+            is_skipped = is_intact
         self._overflows = self._overflows + 1 if self._overflowing else 0
         if self._overflowing and (not is_skipped or self._overflows > _PATIENCE):
             with self._step():
