@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from polycast._extension import held_calls, key_of, start_holding
+from polycast.cast_by_hand import flatten
 from polycast.debug.calls import BACKWARD, Site, is_cast
 from polycast.debug.observer import Observer
 from polycast.debug.program_calls import Key, StepCalls
 from polycast.debug.random_numbers import RandomNumbers
 from polycast.debug.tensor_stats import is_plain, local, relative_errors
 from polycast.policy.op_names import keys_of
-from polycast.torch_internals import tree_leaves
 
 TOOL = "polycast.debug.compare"
 Result = tuple[int, int]
@@ -79,8 +79,7 @@ class ProgramRun:
         self.calls = [self._ran(step, index, measures and index not in numbers.calls) for index in self._results]
         self.by_site = {ran.site: ran for ran in self.calls}
         self.redrawn = [site for index, site in enumerate(step.sites) if numbers.calls[index]]
-        leaves = [leaf for leaf in tree_leaves(returned) if isinstance(leaf, Tensor)]
-        self._returned = self._results_in((key, step.makers_of(key)) for key in map(key_of, leaves))
+        self._returned = self._results_in((key, step.makers_of(key)) for key in map(key_of, flatten(returned)))
         del self._results, self._origins
 
     def keep(self, sites: Iterable[Site]) -> None:

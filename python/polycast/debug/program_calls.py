@@ -65,9 +65,8 @@ class StepCalls:
         """Return the original inputs of a call; None if the program has overwritten an input that has no copy."""
         values: Values = {}
         for given, makers in self.inputs[index]:
-            tensor = given.tensor if given.is_as_given else None
-            for maker in makers[-1:] if tensor is None else ():
-                tensor = next((one.copy for one in self.calls[maker].outputs if one.key == given.key), None)
+            copies = {one.key: one.copy for maker in makers[-1:] for one in self.calls[maker].outputs}
+            tensor = given.tensor if given.is_as_given else copies.get(given.key)
             if tensor is None:
                 return None
             values[given.key] = tensor

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from polycast._extension import held_count
+from polycast.cast_by_hand import flatten
 from polycast.debug.tensor_stats import local
-from polycast.torch_internals import FakeTensor, OpOverload, TorchDispatchMode, is_only_traced, tree_leaves
+from polycast.torch_internals import FakeTensor, OpOverload, TorchDispatchMode, is_only_traced
 
 # These random ops apply random numbers to their inputs. Only `native_dropout` also returns the numbers, as its mask.
 _DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
@@ -48,9 +49,7 @@ class RandomNumbers(TorchDispatchMode):
         if draws_within and not _draws(function, given):
             return
         numbers = result[1] if is_dropout else None if draws_within else result
-        parts = [
-            part for leaf in tree_leaves(numbers) if isinstance(leaf, Tensor) and (part := local(leaf)) is not None
-        ]
+        parts = [part for tensor in flatten(numbers) if (part := local(tensor)) is not None]
         self.calls[held_count()] |= numbers is None
         op = (name, *(part.shape for part in parts))
         self._counts[op] += 1
@@ -81,4 +80,4 @@ def _drop(given: dict[str, Any], output: Tensor, mask: Tensor, first: Tensor) ->
 
 def _has_no_values(arguments: Any) -> bool:
     """Return whether a program is only traced: it has no values, and its graph would include our ops."""
-    return is_only_traced() or any(isinstance(leaf, FakeTensor) for leaf in tree_leaves(arguments))
+    return is_only_traced() or any(isinstance(tensor, FakeTensor) for tensor in flatten(arguments))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from polycast.debug.calls import BACKWARD, FORWARD, is_cast
 from polycast.debug.first_nonfinite import is_finite, outputs
-from polycast.debug.program_calls import Rule, StepCalls, Values
+from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.search import minimal_sets
 from polycast.debug.tensor_stats import largest_error
 
@@ -22,9 +22,8 @@ _CLOSER = 0.02  # several rules must have at most this error if all rules togeth
 _ROUNDS = 3  # at most this many searches for later calls follow the first search
 
 # A trial runs calls again under rules, or in float32, and returns the results that must be finite; None if a call
-# fails. The calls read ``Values`` instead of recorded inputs.
-Trial = Callable[[Sequence[int], Sequence[Rule], bool, Values], list[Tensor] | None]
-Run = Callable[..., list[Tensor] | None]
+# fails. Its arguments are the calls, the rules, whether to run in float32, and calls whose results the calls read.
+Trial = Callable[..., list[Tensor] | None]
 
 
 @dataclass
@@ -52,7 +51,7 @@ def advise(step: StepCalls, failing: int) -> Advice:
     call = step.calls[failing]
     if of == failing and not (call.is_in_region or is_cast(step.op(failing))):
         before = step.before([failing], len(step.calls))
-        alone, whole = (_tried(step, trial, indices, (), True) for indices in ([failing], before))
+        alone, whole = (trial(indices, (), True) for indices in ([failing], before))
         if whole is not None and all(map(is_finite, whole)) and largest_error(alone, whole) <= _CLOSE:
             return Advice(failing, failing, is_finite_wide=True)  # a rule for an earlier op is not the best fix
     advice = _search(step, of, trial, ())
@@ -68,8 +67,11 @@ def advise(step: StepCalls, failing: int) -> Advice:
 
 
 def _forward(step: StepCalls, failing: int) -> Trial:
-    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor] | None:
-        values = step.again(indices, rules, is_wide=is_wide, given=given)
+    def run(
+        indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, earlier: Sequence[int] = ()
+    ) -> list[Tensor] | None:
+        given = step.again(earlier, rules, is_wide=is_wide)
+        values = None if given is None else step.again(indices, rules, is_wide=is_wide, given=given)
         return None if values is None else outputs(step, values, [failing])
 
     return run
@@ -83,7 +85,10 @@ def _backward(step: StepCalls, failing: int) -> Trial:
     root = max(roots, key=lambda index: (step.calls[index].node, index))
     needed = step.before([root], len(step.calls))
 
-    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, given: Values) -> list[Tensor] | None:
+    def run(
+        indices: Sequence[int], rules: Sequence[Rule], is_wide: bool, earlier: Sequence[int] = ()
+    ) -> list[Tensor] | None:
+        given = step.again(earlier, rules, is_wide=is_wide)
         leaves: list[Tensor] = []
 
         def leaf(tensor: Tensor) -> Tensor:
@@ -91,7 +96,8 @@ def _backward(step: StepCalls, failing: int) -> Trial:
             return leaves[-1]
 
         with contextlib.suppress(Exception), torch.set_grad_enabled(True):  # as in forward, a kernel may raise
-            values = step.again(step.after(indices, needed), rules, is_wide=is_wide, given=given, leaf=leaf)
+            after = step.after(indices, needed)
+            values = None if given is None else step.again(after, rules, is_wide=is_wide, given=given, leaf=leaf)
             if values is None:
                 return None
             result = values[step.calls[root].outputs[0].key]
@@ -110,12 +116,12 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
     is_given = not all(is_finite(one.tensor) for one in step.calls[start].inputs)  # infinities of a mask may remain
     for depth in _DEPTHS:
         indices = step.before([start], depth)
-        run: Run = partial(_tried, step, trial, indices)
+        run = partial(trial, indices)
         truth = run((), True)
         advice.is_finite_wide = None if truth is None else all(map(is_finite, truth))
         if truth is not None and (advice.is_finite_wide or is_given):
 
-            def error(rules: Sequence[Rule], truth: list[Tensor] = truth, run: Run = run) -> float:
+            def error(rules: Sequence[Rule], truth: list[Tensor] = truth, run: Trial = run) -> float:
                 return largest_error(run((*base, *rules), False), truth)
 
             is_failing = error(()) == math.inf
@@ -165,19 +171,6 @@ def _candidates(
         bound = _CLOSER if least <= _CLOSER else sys.float_info.max
         yield tuple(next(minimal_sets(rules, lambda chosen, *_: error(chosen) <= bound), ()))
     yield from ((rule,) for rule in dict.fromkeys(rule for index in reversed(indices) for rule in step.casts(index)))
-
-
-def _tried(
-    step: StepCalls,
-    trial: Trial,
-    indices: Sequence[int],
-    rules: Sequence[Rule],
-    is_wide: bool,
-    earlier: Sequence[int] = (),
-) -> list[Tensor] | None:
-    """Return the results of a trial, or None if a call fails. The trial reads the results of the earlier calls."""
-    given = step.again(earlier, rules, is_wide=is_wide)
-    return None if given is None else trial(indices, rules, is_wide, given)
 
 
 def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
