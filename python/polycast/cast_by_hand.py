@@ -54,7 +54,7 @@ def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Argume
     """Return the arguments of a sample, cast as a rule of the category casts them."""
     if category in _SETS_DTYPE:
         return Arguments(sample.args, {**sample.kwargs, "dtype": torch.float32})
-    dtypes = iter(expected(category, [tensor.dtype for tensor in tensors(sample)], lower))
+    dtypes = iter(expected(category, [tensor.dtype for tensor in flatten(sample)], lower))
     return replaced(sample, lambda tensor: tensor.to(next(dtypes)))
 
 
@@ -69,15 +69,10 @@ def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> lis
 
 
 def flatten(value: Any) -> list[Tensor]:
-    """Return the tensors in nested tuples, lists and dicts."""
+    """Return the tensors in nested tuples, lists and dicts, such as the arguments of a call."""
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
-def tensors(sample: Arguments) -> list[Tensor]:
-    """Return the tensors among the arguments of a call."""
-    return flatten((tuple(sample.args), dict(sample.kwargs)))
-
-
 def replaced(sample: Arguments, change: Callable[[Tensor], Tensor]) -> Arguments:
-    """Return the arguments with ``change`` applied to each tensor, in the order of ``tensors``."""
-    return Arguments(*tree_map_only(Tensor, change, (tuple(sample.args), dict(sample.kwargs))))
+    """Return the arguments with ``change`` applied to each tensor, in the order of ``flatten``."""
+    return Arguments(*tree_map_only(Tensor, change, tuple(sample)))

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from polycast import _extension
-from polycast.cast_by_hand import flatten, replaced, tensors
+from polycast.cast_by_hand import flatten, replaced
 from polycast.devices import device_type_of
 from polycast.op_samples import WITHOUT_SAMPLE, Make, arguments, find
 from torch._dynamo.backends.common import aot_autograd
@@ -75,7 +75,7 @@ def test_the_graph_of_an_op_equals_the_graph_of_stock_pytorch(op: Traced) -> Non
 def graph(op: Traced) -> Graph | str:
     """Return the graph of an op in a region, or the error of the trace. ``op.backward`` adds the backward."""
     sample = arguments(op.case.name, Make(HOST, *op.given))
-    leaves = [index for index, tensor in enumerate(tensors(sample)) if tensor.is_floating_point()]
+    leaves = [index for index, tensor in enumerate(flatten(sample)) if tensor.is_floating_point()]
     found = _graph(op, leaves if op.backward else [])
     # Some ops have a derivative only for their first floating-point input.
     return _graph(op, leaves[:1]) if op.backward and isinstance(found, str) else found
@@ -103,7 +103,7 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
 
     try:
         with tensors_of(op.case.device, mode):
-            inputs = [_fake(mode, tensor, device_type_of(op.case.device)) for tensor in tensors(sample)]
+            inputs = [_fake(mode, tensor, device_type_of(op.case.device)) for tensor in flatten(sample)]
             for index in leaves:
                 inputs[index].requires_grad_()
             aot_function(call, _end, partition_fn=_end)(*inputs)

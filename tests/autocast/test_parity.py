@@ -12,7 +12,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast.cast_by_hand import Result, cast_by_hand, first_line, flatten, outcome, replaced, same, tensors
+from polycast.cast_by_hand import Result, cast_by_hand, first_line, flatten, outcome, replaced, same
 from polycast.devices import device_type_of
 from polycast.op_samples import WITHOUT_SAMPLE, Arguments, Make, arguments, find
 
@@ -102,7 +102,7 @@ def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
 
 def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]:
     """Return a call's values and joint gradients. If the joint backward raises, compute each gradient separately."""
-    inputs = range(len(tensors(sample)))
+    inputs = range(len(flatten(sample)))
     values, together = outcome(lambda: call(sample)), gradients(call, sample, inputs)
     if not isinstance(together, str):
         return [values, together]
@@ -114,7 +114,7 @@ def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterabl
 
     Only floating-point inputs that affect an output have a gradient. Uneven output weights prevent zero gradients.
     """
-    inputs = [tensor.detach() for tensor in tensors(sample)]
+    inputs = [tensor.detach() for tensor in flatten(sample)]
     leaves = [inputs[index].requires_grad_() for index in only if inputs[index].is_floating_point()]
     fresh = iter(inputs)
     try:
