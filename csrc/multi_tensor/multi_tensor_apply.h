@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "multi_tensor/half.h"
+#include "multi_tensor/convert.h"
 #include "multi_tensor/instruction_set.h"
 #include "multi_tensor/tensor_memory.h"
 
@@ -42,26 +42,16 @@ template <class Type, class Math>
   Type* const source = static_cast<Type*>(data) + offset;
   if constexpr (std::is_same_v<Type, Math>) {
     return source;
-  } else if constexpr (std::is_same_v<Type, c10::Half> && std::is_same_v<Math, float>) {
-    widen(source, count, buffer);
-    return buffer;
   } else {
-    for (int64_t index = 0; index < count; ++index) {
-      buffer[index] = static_cast<Math>(source[index]);
-    }
+    convert(source, count, buffer);
     return buffer;
   }
 }
 
 template <class Type, class Math>
 [[gnu::always_inline]] inline void store(void* data, int64_t offset, int64_t count, const Math* buffer) {
-  if constexpr (std::is_same_v<Type, c10::Half> && std::is_same_v<Math, float>) {
-    narrow(buffer, count, static_cast<Type*>(data) + offset);
-  } else if constexpr (!std::is_same_v<Type, Math>) {
-    Type* const target = static_cast<Type*>(data) + offset;
-    for (int64_t index = 0; index < count; ++index) {
-      target[index] = static_cast<Type>(buffer[index]);
-    }
+  if constexpr (!std::is_same_v<Type, Math>) {
+    convert(buffer, count, static_cast<Type*>(data) + offset);
   }
 }
 
