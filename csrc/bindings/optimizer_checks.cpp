@@ -58,15 +58,11 @@ void check_arguments(
   multi_tensor::check({multi_tensor::OpArguments::of(op), {lists.begin(), lists.end()}, scalars});
 }
 
-bool may_overlap(const std::vector<at::Tensor>& tensors) {
-  return multi_tensor::may_overlap(tensors);
-}
-
 }  // namespace
 
 void bind_optimizer_checks(py::module_& module) {
   module.def("all_plain", &all_plain);
-  module.def("may_overlap", &may_overlap);
+  module.def("may_overlap", [](const std::vector<at::Tensor>& tensors) { return multi_tensor::may_overlap(tensors); });
   module.def("check_arguments", &check_arguments);
 }
 

@@ -31,18 +31,17 @@ inline double grad_factor(const StepScalars& scalars, bool maximize) {
 }
 
 // Calls `use` with a `std::true_type` or `std::false_type` for each flag: one algorithm is compiled per combination.
+template <class Use>
+void dispatch_bools(const Use& use) {
+  use();
+}
+
 template <class Use, class... Flags>
-void dispatch_bools(const Use& use, Flags... flags) {
-  if constexpr (sizeof...(flags) == 0) {
-    use();
-  } else {
-    [&](bool first, auto... rest) {
-      const auto with_first = [&](auto constant) {
-        dispatch_bools([&](auto... constants) { use(constant, constants...); }, rest...);
-      };
-      first ? with_first(std::true_type{}) : with_first(std::false_type{});
-    }(flags...);
-  }
+void dispatch_bools(const Use& use, bool first, Flags... rest) {
+  const auto with_first = [&](auto constant) {
+    dispatch_bools([&](auto... constants) { use(constant, constants...); }, rest...);
+  };
+  first ? with_first(std::true_type{}) : with_first(std::false_type{});
 }
 
 // Checks all arguments. Unless the step is skipped, calls `run(items)` with the items of the first lists, one list for

@@ -4,23 +4,25 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/util/bit_cast.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace polycast::scale {
 
-// Returns whether any element is infinite or NaN: all bits of its exponent are one. `exponent` is their mask.
-template <class Bits, class Math>
-[[gnu::always_inline]] inline bool any_exponent(const Math* values, int64_t count, Bits exponent) {
+// Returns whether any element is infinite or NaN: all bits of its exponent are one, as in an infinity.
+template <class Math>
+[[gnu::always_inline]] inline bool has_non_finite(const Math* values, int64_t count) {
+  using Bits = std::conditional_t<std::is_same_v<Math, float>, uint32_t, uint64_t>;
+  const Bits exponent = c10::bit_cast<Bits>(std::numeric_limits<Math>::infinity());
   Bits found = 0;
   for (int64_t index = 0; index < count; ++index) {
-    Bits bits;
-    std::memcpy(&bits, values + index, sizeof(bits));
-    found |= static_cast<Bits>((bits & exponent) == exponent);
+    found |= static_cast<Bits>((c10::bit_cast<Bits>(values[index]) & exponent) == exponent);
   }
   return found != 0;
 }
@@ -31,12 +33,9 @@ class NonFiniteFlags {
   explicit NonFiniteFlags(size_t tensors) : found_(tensors) {}
 
   // Returns whether the block has a non-finite element, and if so, sets the flag of the tensor at an index.
-  [[gnu::always_inline]] bool check(const float* values, int64_t count, size_t index) {
-    return any_exponent(values, count, uint32_t{0x7f800000}) && add(index);
-  }
-
-  [[gnu::always_inline]] bool check(const double* values, int64_t count, size_t index) {
-    return any_exponent(values, count, uint64_t{0x7ff0000000000000}) && add(index);
+  template <class Math>
+  [[gnu::always_inline]] bool check(const Math* values, int64_t count, size_t index) {
+    return has_non_finite(values, count) && add(index);
   }
 
   bool any() const {

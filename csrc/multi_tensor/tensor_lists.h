@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <array>
@@ -142,11 +143,12 @@ class TensorLists {
   template <class Float, class Double>
   void apply_on_copies(const Float& in_float, const Double& in_double, const Tensors& tensors, size_t index) const {
     const at::Tensor& first = tensors[0];
-    const at::Tensor model = same_order(first, first) ? first : first.contiguous();
+    const at::Tensor model = same_order(first, first) ? first : at::empty_like(first, at::MemoryFormat::Contiguous);
     Tensors used;
     for (size_t list = 0; list < n; ++list) {
       const at::Tensor& tensor = tensors[list];
-      used[list] = list == 0 ? model : same_order(model, tensor) ? tensor : copy_for(model, tensor);
+      const at::TensorOptions options = model.options().dtype(tensor.scalar_type());
+      used[list] = same_order(model, tensor) ? tensor : at::empty_like(model, options).copy_(tensor);
     }
     std::vector<Item<n>> items(1);
     fill(items[0], index, [&](size_t list) -> const at::Tensor& { return used[list]; });

@@ -2,7 +2,6 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -91,10 +90,6 @@ bool same_order(const at::Tensor& left, const at::Tensor& right) {
     }
   }
   return true;
-}
-
-at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor) {
-  return at::empty_like(model, model.options().dtype(tensor.scalar_type())).copy_(tensor);
 }
 
 }  // namespace polycast::multi_tensor

@@ -73,7 +73,4 @@ void raise_versions(at::TensorList tensors);
 // Returns whether two tensors of the same sizes have their elements in the same order in memory, without gaps.
 bool same_order(const at::Tensor& left, const at::Tensor& right);
 
-// Returns a copy of a tensor with the memory layout of the tensor `model`.
-at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor);
-
 }  // namespace polycast::multi_tensor
