@@ -39,14 +39,14 @@ class Boxed final : public c10::OperatorKernel {
     }
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     const size_t count = op.schema().arguments().size();
-    const auto first = stack->end() - static_cast<std::ptrdiff_t>(count);
-    const std::vector<at::Tensor> own = updated_statistics(op.schema(), &*first);
+    c10::IValue* const first = stack->data() + stack->size() - count;
+    const std::vector<at::Tensor> own = updated_statistics(op.schema(), first);
     if (call.rule.category == Category::fp32_set_opt_dtype) {
-      set_dtype(op.schema(), call, &*first);
+      set_dtype(op.schema(), call, first);
     } else {
-      cast_all(call, first, stack->end());
+      cast_all(call, first, first + count);
     }
-    const std::vector<at::Tensor> updated = updated_statistics(op.schema(), &*first);
+    const std::vector<at::Tensor> updated = updated_statistics(op.schema(), first);
     op.callBoxed(stack);
     for (size_t index = 0; index < own.size(); ++index) {
       if (!own[index].is_same(updated[index])) {
@@ -81,15 +81,14 @@ class Boxed final : public c10::OperatorKernel {
     }
   }
 
-  template <class Iterator>
-  static void cast_all(const Call& call, Iterator first, Iterator end) {
+  static void cast_all(const Call& call, c10::IValue* first, c10::IValue* end) {
     at::ScalarType to = call.type();
     if (call.rule.category == Category::promote) {
-      for (Iterator value = first; value != end; ++value) {
+      for (c10::IValue* value = first; value != end; ++value) {
         visit_tensors(*value, [&](const at::Tensor& tensor) { widen(to, tensor, call.device_type); });
       }
     }
-    for (Iterator value = first; value != end; ++value) {
+    for (c10::IValue* value = first; value != end; ++value) {
       replace_tensors(*value, [&](const at::Tensor& tensor) { return cast(to, tensor, call.device_type); });
     }
   }

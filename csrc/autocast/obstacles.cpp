@@ -29,6 +29,12 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
+// Returns whether `policy.yaml` lists an op, such as "aten::pow", on any device.
+bool is_listed(const std::string& op) {
+  const auto row = built_in_rows().lower_bound(op);  // "." sorts before all other characters of names.
+  return row != built_in_rows().end() && operator_name(row->first).name == op;
+}
+
 // Returns why no category can cast the overload, or an empty string.
 std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();

@@ -51,6 +51,12 @@ const std::vector<std::pair<std::string, Rule>>& named_rules() {
   return *table;
 }
 
+// Returns the dispatcher's name of a rule's overload.
+std::string qualified_name(const BuiltInRule& rule) {
+  const std::string overload(rule.overload);
+  return std::string("aten::") + rule.op + (overload == "default" ? "" : "." + overload);
+}
+
 struct BuiltIn {
   std::vector<Rule> rules;  // The index is `index_in_table(slot, device)`.
   std::map<std::string, BuiltInRow> rows;
@@ -99,11 +105,6 @@ Rule rule_named(const std::string& name) {
   const auto found = std::find_if(named_rules().begin(), named_rules().end(), is_it);
   TORCH_INTERNAL_ASSERT(found != named_rules().end(), name);
   return found->second;
-}
-
-std::string qualified_name(const BuiltInRule& rule) {
-  const std::string overload(rule.overload);
-  return std::string("aten::") + rule.op + (overload == "default" ? "" : "." + overload);
 }
 
 Slot slot_of(const std::string& name) {
@@ -155,17 +156,16 @@ Category built_in_category(const std::string& name, DeviceIndex device) {
   return rule == nullptr ? Category::unlisted : rule->category;
 }
 
-bool is_listed(const std::string& op) {
-  const auto row = built_in_rows().lower_bound(op);  // "." sorts before all other characters of names.
-  return row != built_in_rows().end() && operator_name(row->first).name == op;
-}
-
 c10::OperatorName operator_name(const std::string& name) {
   const size_t dot = name.find('.');
   return {name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)};
 }
 
-Policy::Policy(Rows rows) : rows(std::move(rows)), resolved_((slot_count() + spare_slots) * devices().size()) {}
+Policy::Policy(Rows rows) : rows(std::move(rows)), resolved_((slot_count() + spare_slots) * devices().size()) {
+  for (const auto& [key, row] : this->rows) {
+    TORCH_INTERNAL_ASSERT(row.size() == devices().size(), key);
+  }
+}
 
 const Policy::Rows::value_type* Policy::find_row(const std::string& name, DeviceIndex device) const {
   const bool is_in_every = built_in_rows().count(name) != 0 && built_in_category(name, device) != Category::banned;
@@ -194,12 +194,6 @@ const RuleSpec* Policy::find(Slot slot, DeviceIndex device) const {
   return found == &nothing ? nullptr : found;
 }
 
-PolicyPointer find_policy(const std::string& key) {
-  const std::lock_guard<std::mutex> lock(tables().mutex);
-  const auto known = tables().policies.find(key);
-  return known == tables().policies.end() ? nullptr : known->second.lock();
-}
-
 std::vector<PolicyPointer> live_policies() {
   const std::lock_guard<std::mutex> lock(tables().mutex);
   std::vector<PolicyPointer> live;
@@ -211,12 +205,15 @@ std::vector<PolicyPointer> live_policies() {
   return live;
 }
 
-PolicyPointer make_policy(const std::string& key, Policy::Rows rows) {
+PolicyPointer policy_of(const std::string& key, Policy::Rows rows) {
   auto policy = std::make_shared<Policy>(std::move(rows));
   const std::lock_guard<std::mutex> lock(tables().mutex);
   auto& policies = tables().policies;
   for (auto known = policies.begin(); known != policies.end();) {
     known = known->second.expired() ? policies.erase(known) : std::next(known);
+  }
+  if (PolicyPointer known = policies[key].lock()) {
+    return known;
   }
   policies[key] = policy;
   return policy;

@@ -40,9 +40,6 @@ const std::string& name_of(Category category);
 const std::string& name_of(const Rule& rule);
 Rule rule_named(const std::string& name);
 
-// Returns the dispatcher's name of a rule's overload.
-std::string qualified_name(const BuiltInRule& rule);
-
 // Returns the slot of an overload, such as "aten::conv1d.padding". An overload without a slot receives the next one.
 Slot slot_of(const std::string& name);
 const std::string& name_of(Slot slot);
@@ -57,9 +54,6 @@ Category built_in_category(const std::string& name, DeviceIndex device);
 
 // Returns the built-in rule of an overload on a device.
 Rule built_in_rule(Slot slot, DeviceIndex device);
-
-// Returns whether `policy.yaml` lists an op, such as "aten::pow", on any device.
-bool is_listed(const std::string& op);
 
 // Splits the dispatcher's name of an overload into the op and the overload name.
 c10::OperatorName operator_name(const std::string& name);
@@ -114,9 +108,8 @@ class Policy {
 
 using PolicyPointer = std::shared_ptr<Policy>;  // pybind11 does not support pointers to const.
 
-// Returns the policy with this key, or `nullptr` if there is none. Python derives a policy's key from its rows.
-PolicyPointer find_policy(const std::string& key);
-PolicyPointer make_policy(const std::string& key, Policy::Rows rows);
+// Returns the policy with this key, or makes one with the rows. Python derives a policy's key from its rows.
+PolicyPointer policy_of(const std::string& key, Policy::Rows rows);
 std::vector<PolicyPointer> live_policies();
 
 }  // namespace polycast::autocast

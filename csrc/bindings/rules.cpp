@@ -6,7 +6,6 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +19,21 @@
 
 namespace py = pybind11;
 
+// A cell of a policy's row. In Python it is a tuple that begins with the name of the rule and its source.
+template <>
+struct py::detail::type_caster<polycast::autocast::RuleSpec> {
+  PYBIND11_TYPE_CASTER(polycast::autocast::RuleSpec, const_name("tuple[str, str]"));
+
+  bool load(handle cell, bool /*convert*/) {
+    value = {polycast::autocast::rule_named(cell[int_(0)].cast<std::string>()), cell[int_(1)].cast<std::string>()};
+    return true;
+  }
+
+  static handle cast(const polycast::autocast::RuleSpec& spec, return_value_policy /*policy*/, handle /*parent*/) {
+    return py::make_tuple(polycast::autocast::name_of(spec.rule), spec.origin).release();
+  }
+};
+
 namespace polycast::bindings {
 
 namespace {
@@ -29,48 +43,11 @@ using autocast::GuardPointer;
 using autocast::PolicyPointer;
 using autocast::ScopePointer;
 
-// A policy's rows in Python have a cell or None for each device. A cell begins with the name of a rule and its source.
-using GivenRows = std::map<std::string, std::vector<std::optional<py::tuple>>>;
-
-autocast::Policy::Rows rows_of(const GivenRows& given) {
-  autocast::Policy::Rows rows;
-  for (const auto& [key, cells] : given) {
-    TORCH_INTERNAL_ASSERT(cells.size() == autocast::devices().size());
-    for (const std::optional<py::tuple>& cell : cells) {
-      std::optional<autocast::RuleSpec>& spec = rows[key].emplace_back();
-      if (cell) {
-        spec = {autocast::rule_named((*cell)[0].cast<std::string>()), (*cell)[1].cast<std::string>()};
-      }
-    }
-  }
-  return rows;
-}
-
-GivenRows given_rows(const autocast::Policy& policy) {
-  GivenRows rows;
-  for (const auto& [key, row] : policy.rows) {
-    for (const auto& spec : row) {
-      rows[key].push_back(
-          spec ? std::optional(py::make_tuple(autocast::name_of(spec->rule), spec->origin)) : std::nullopt);
-    }
-  }
-  return rows;
-}
-
-PolicyPointer kernel_policy(const std::string& key, const GivenRows& rows) {
-  const PolicyPointer known = autocast::find_policy(key);
-  return known ? known : autocast::make_policy(key, rows_of(rows));
-}
-
-// Returns, for each device, the key of the row whose rule applies to an overload, or `nullopt`.
-std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& policy, const std::string& overload) {
-  std::vector<std::optional<std::string>> keys(autocast::devices().size());
-  for (size_t device = 0; device < keys.size(); ++device) {
-    if (const auto* row = policy.find_row(overload, static_cast<autocast::DeviceIndex>(device))) {
-      keys[device] = row->first;
-    }
-  }
-  return keys;
+// Returns the key of the row whose rule applies to an overload on a device, or `nullopt`.
+std::optional<std::string> deciding_key(
+    const autocast::Policy& policy, const std::string& overload, autocast::DeviceIndex device) {
+  const auto* const row = policy.find_row(overload, device);
+  return row == nullptr ? std::nullopt : std::optional(row->first);
 }
 
 // Returns, for each device, why the row's rule can cast no overload of the key, or "" if the rule can cast one.
@@ -192,8 +169,8 @@ void refresh() {
 
 void bind_rules(py::module_& module) {
   py::class_<autocast::Policy, PolicyPointer>(module, "KernelPolicy")
-      .def_property_readonly("rows", &given_rows)
-      .def("deciding_keys", &deciding_keys);
+      .def_readonly("rows", &autocast::Policy::rows)
+      .def("deciding_key", &deciding_key);
   py::class_<autocast::PolicyScope, ScopePointer>(module, "PolicyScope")
       .def_property_readonly("policies", [](const autocast::PolicyScope& scope) {
         return list_of(scope.parts, [](const autocast::PolicyScope::Part& part) { return part.policy; });
@@ -206,7 +183,7 @@ void bind_rules(py::module_& module) {
             return self;
           })
       .def("__exit__", [](const py::object& self, const py::args& /*error*/) { autocast::leave(self.ptr()); });
-  module.def("kernel_policy", &kernel_policy);
+  module.def("kernel_policy", &autocast::policy_of);
   module.def("overloads_of", &autocast::overloads_of);
   module.def("obstacles", &obstacles);
   module.def("use_policy", [](const PolicyPointer& policy) {

@@ -188,7 +188,7 @@ class Policy(Mapping[str, Casts]):
 
     def _row_on(self, overload: str) -> Row:
         """Return the cells that apply to an overload. The argument is its name in the dispatcher."""
-        keys = self.kernels.deciding_keys(overload)
+        keys = [self.kernels.deciding_key(overload, place) for place in range(len(DEVICES))]
         return tuple(None if key is None else self._rows[key][place] for place, key in enumerate(keys))
 
     def rules_on(self, op: Op) -> Iterator[Rule]:
