@@ -35,6 +35,17 @@ std::array<std::atomic<DeviceIndex>, key_count> device_by_key{};
 
 std::atomic<const RuleObserver*> observer{nullptr};
 
+// Returns the error message of a banned call.
+std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
+  const std::string& name = name_of(slot);
+  if (found.spec == nullptr) {
+    return built_in_row(name)[device]->message;
+  }
+  const std::string shown = name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
+  return "'" + shown + "' is banned on " + devices()[device].name + " by the rule '" + found.spec->origin +
+         "'; remove it";
+}
+
 }  // namespace
 
 // If this function were inlined, GCC would warn that the key may be outside of the tables.

@@ -105,6 +105,19 @@ ScopePointer find_or_make(Parts parts) {
   return scope;
 }
 
+// Returns the scope after a policy is entered within the scope `outer`.
+ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy) {
+  const auto is_same = [&](const PolicyScope::Part& part) { return part.layer == layer && part.policy == policy; };
+  Parts parts = outer ? outer->parts : Parts{};
+  // If the layer already has the policy, only the new occurrence remains.
+  parts.erase(std::remove_if(parts.begin(), parts.end(), is_same), parts.end());
+  const auto place =
+      std::find_if(parts.begin(), parts.end(), [&](const PolicyScope::Part& part) { return part.layer >= layer; });
+  parts.insert(place, {layer, policy});
+  const std::lock_guard<std::mutex> lock(shared().mutex);
+  return find_or_make(std::move(parts));
+}
+
 PolicyPointer process_of(const ScopePointer& scope) {
   const bool has_one = scope && scope->parts.back().layer == Layer::process;
   return has_one ? scope->parts.back().policy : nullptr;
@@ -138,22 +151,6 @@ void follow_version() {
   in_force = {innermost().get(), version};
 }
 
-void push(const void* owner, ScopePointer scope, bool is_earlier, const std::optional<Region>& region) {
-  Frame frame{owner, std::move(scope), std::nullopt, std::nullopt};
-  if (is_earlier) {
-    frame.earlier = {process_of(frame.scope), used()};
-  } else if (!thread.frames.empty()) {
-    frame.earlier = thread.frames.back().earlier;
-  }
-  if (region) {
-    frame.before = region_of(region->device);
-    at::autocast::increment_nesting();
-    set_region(*region);
-  }
-  thread.frames.push_back(std::move(frame));
-  in_force.scope = innermost().get();
-}
-
 // Clears PyTorch's cache without the GIL, as PyTorch does. With the GIL, this thread could deadlock with another one
 // that clears the cache and needs the GIL to free a tensor.
 void clear_cache() {
@@ -185,27 +182,24 @@ const char* name_of(Layer layer) {
 
 PolicyScope::PolicyScope(std::vector<Part> parts) : id(next_id++), parts(std::move(parts)) {}
 
-ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy) {
-  const auto is_same = [&](const PolicyScope::Part& part) { return part.layer == layer && part.policy == policy; };
-  Parts parts = outer ? outer->parts : Parts{};
-  // If the layer already has the policy, only the new occurrence remains.
-  parts.erase(std::remove_if(parts.begin(), parts.end(), is_same), parts.end());
-  const auto place =
-      std::find_if(parts.begin(), parts.end(), [&](const PolicyScope::Part& part) { return part.layer >= layer; });
-  parts.insert(place, {layer, policy});
-  const std::lock_guard<std::mutex> lock(shared().mutex);
-  return find_or_make(std::move(parts));
-}
-
-void enter(const GuardPointer& guard, const void* owner) {
-  ScopePointer scope = share_scope_in_force();
-  if (guard->scope) {
-    scope = *guard->scope;
-  } else if (guard->policy) {
-    add_kernels(*guard->policy);
-    scope = scope_within(scope, guard->layer, guard->policy);
+void enter(const ScopeGuard& guard, const void* owner) {
+  Frame frame{owner, guard.scope ? *guard.scope : share_scope_in_force(), std::nullopt, std::nullopt};
+  if (guard.scope) {
+    frame.earlier = {process_of(frame.scope), used()};
+  } else if (!thread.frames.empty()) {
+    frame.earlier = thread.frames.back().earlier;
   }
-  push(owner, std::move(scope), guard->scope.has_value(), guard->region);
+  if (guard.policy) {
+    add_kernels(*guard.policy);
+    frame.scope = scope_within(frame.scope, guard.layer, guard.policy);
+  }
+  if (guard.region) {
+    frame.before = region_of(guard.region->device);
+    at::autocast::increment_nesting();
+    set_region(*guard.region);
+  }
+  thread.frames.push_back(std::move(frame));
+  in_force.scope = innermost().get();
 }
 
 void leave(const void* owner) {
@@ -215,15 +209,6 @@ void leave(const void* owner) {
   if (latest != frames.rend()) {
     leave_to(static_cast<size_t>(frames.rend() - latest) - 1);
   }
-}
-
-void enter(const ScopePointer& scope, std::optional<Region> region) {
-  push(nullptr, scope, true, region);
-}
-
-void leave_latest() {
-  TORCH_INTERNAL_ASSERT(!thread.frames.empty());
-  pop();
 }
 
 size_t depth() {
@@ -275,6 +260,9 @@ void renew_ids() {
 }
 
 void use(PolicyPointer policy) {
+  if (policy) {
+    add_kernels(*policy);
+  }
   const std::lock_guard<std::mutex> lock(shared().mutex);
   shared().of_process.swap(policy);
   ++version;
@@ -294,16 +282,6 @@ Found find_rule(Slot slot, DeviceIndex device) {
     }
   }
   return {built_in_rule(slot, device)};
-}
-
-std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
-  const std::string& name = name_of(slot);
-  if (found.spec == nullptr) {
-    return built_in_row(name)[device]->message;
-  }
-  const std::string shown = name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
-  return "'" + shown + "' is banned on " + devices()[device].name + " by the rule '" + found.spec->origin +
-         "'; remove it";
 }
 
 }  // namespace polycast::autocast

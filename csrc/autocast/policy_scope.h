@@ -42,9 +42,6 @@ class PolicyScope {
 
 using ScopePointer = std::shared_ptr<PolicyScope>;  // `nullptr` is the scope without a policy.
 
-// Returns the scope after a policy is entered within the scope `outer`. The policy overrides the others of its layer.
-ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy);
-
 // The autocast state that a region sets for its device. An absent value changes nothing.
 struct Region {
   c10::DeviceType device;
@@ -53,26 +50,22 @@ struct Region {
   std::optional<bool> cache_enabled;
 };
 
-// The settings of a `with` statement, which enters a region, a policy, both, or an earlier scope. Threads may share a
-// guard, and enter the guard repeatedly.
+// The settings of a `with` statement, which enters an earlier scope, a policy, a region, or several of these. Threads
+// may share a guard, and enter the guard repeatedly.
 struct ScopeGuard {
-  std::optional<Region> region;
-  Layer layer = Layer::region;
+  Layer layer;  // The policy overrides the other policies of this layer.
   PolicyPointer policy;
+  std::optional<Region> region;
   std::optional<ScopePointer> scope;  // The process's policy in this scope applies until `use()` sets another one.
 };
 
-using GuardPointer = std::shared_ptr<ScopeGuard>;
-
 // Enters a guard in a frame of `owner`, the object of the `with` statement. Equal regions share a guard.
-void enter(const GuardPointer& guard, const void* owner);
+void enter(const ScopeGuard& guard, const void* owner);
 // Leaves this thread's latest frame of the owner, and all frames within that frame. Does nothing in a thread without a
 // frame of the owner.
 void leave(const void* owner);
 
-// These functions need no guard. They are for compiled code and for repeated calls, in which regions always nest.
-void enter(const ScopePointer& scope, std::optional<Region> region);
-void leave_latest();
+// Compiled code and repeated calls, in which regions always nest, enter frames without an owner.
 // Returns the number of this thread's frames. `leave_to` leaves all frames after the first `depth`.
 size_t depth();
 void leave_to(size_t depth);
@@ -90,7 +83,7 @@ ScopePointer kept(uint64_t id);
 // Gives all scopes new ids after a change of the kernels, so that earlier compiled code does not run again.
 void renew_ids();
 
-// Sets the policy of the process. `nullptr` removes it.
+// Sets the policy of the process, after its kernels are added. `nullptr` removes the policy.
 void use(PolicyPointer policy);
 PolicyPointer used();
 
@@ -102,8 +95,6 @@ struct Found {
   const RuleSpec* spec = nullptr;
 };
 Found find_rule(Slot slot, DeviceIndex device);
-// Returns the error message of a banned call.
-std::string message_of(const Found& found, Slot slot, DeviceIndex device);
 
 // Hooks that a kernel calls in the thread of the call, before it casts. `slot` identifies the called overload.
 struct RuleObserver {

@@ -38,9 +38,10 @@ namespace polycast::bindings {
 
 namespace {
 
+using GuardPointer = std::shared_ptr<autocast::ScopeGuard>;
 using OptionalType = std::optional<at::ScalarType>;
-using autocast::GuardPointer;
 using autocast::PolicyPointer;
+using autocast::ScopeGuard;
 using autocast::ScopePointer;
 
 // Returns the key of the row whose rule applies to an overload on a device, or `nullopt`.
@@ -71,29 +72,18 @@ std::vector<std::string> obstacles(const std::string& key, const std::vector<std
   return reasons;
 }
 
-autocast::Region region_of(
-    const std::string& device, OptionalType dtype, bool enabled, std::optional<bool> cache_enabled) {
-  return {c10::Device(device).type(), dtype, enabled, cache_enabled};
-}
-
-GuardPointer region_guard(
+ScopeGuard region_guard(
     const std::string& device,
     OptionalType dtype,
     bool enabled,
     std::optional<bool> cache_enabled,
     const PolicyPointer& policy) {
-  return std::make_shared<autocast::ScopeGuard>(autocast::ScopeGuard{
-      region_of(device, dtype, enabled, cache_enabled), autocast::Layer::region, policy, std::nullopt});
+  const c10::DeviceType type = c10::Device(device).type();
+  return {autocast::Layer::region, policy, autocast::Region{type, dtype, enabled, cache_enabled}};
 }
 
-GuardPointer policy_guard(uint8_t layer, const PolicyPointer& policy) {
-  return std::make_shared<autocast::ScopeGuard>(
-      autocast::ScopeGuard{std::nullopt, static_cast<autocast::Layer>(layer), policy, std::nullopt});
-}
-
-GuardPointer scope_guard(const ScopePointer& scope) {
-  return std::make_shared<autocast::ScopeGuard>(
-      autocast::ScopeGuard{std::nullopt, autocast::Layer::region, nullptr, scope});
+ScopeGuard scope_guard(const ScopePointer& scope) {
+  return {autocast::Layer::region, nullptr, std::nullopt, scope};
 }
 
 // Returns whether `torch.export` runs in this thread. PyTorch's function returns true in all other threads as well, but
@@ -103,9 +93,9 @@ bool is_exporting() {
   return question().cast<bool>() && c10::impl::TorchDispatchModeTLS::any_modes_set();
 }
 
-void enter_guard(const GuardPointer& guard, const void* owner) {
+void enter_guard(const ScopeGuard& guard, const void* owner) {
   TORCH_CHECK(
-      !guard->policy || !is_exporting(),
+      !guard.policy || !is_exporting(),
       "torch.export: expected no policy of a region or a module, got one, whose casts the exported program would lose; "
       "export without the policy, and call polycast.use(policy) where the program runs");
   autocast::enter(guard, owner);
@@ -128,7 +118,7 @@ void tell_modes(const GuardPointer& guard, const py::handle& owner, bool entered
 
 py::object enter_owner(const py::object& owner) {
   const GuardPointer guard = guard_of(owner);
-  enter_guard(guard, owner.ptr());
+  enter_guard(*guard, owner.ptr());
   try {
     tell_modes(guard, owner, true);
   } catch (...) {  // The Python code of `tell_modes` was interrupted.
@@ -146,7 +136,9 @@ bool leave_owner(const py::object& owner, const py::args& /*error*/) {
 }
 
 void enter_region(const std::string& device, OptionalType dtype, bool enabled, bool cache_enabled, uint64_t scope) {
-  autocast::enter(autocast::kept(scope), region_of(device, dtype, enabled, cache_enabled));
+  ScopeGuard guard = region_guard(device, dtype, enabled, cache_enabled, nullptr);
+  guard.scope = autocast::kept(scope);
+  autocast::enter(guard, nullptr);
 }
 
 // Returns the id that compiled code guards on, and stores the active scope, so that the code can enter the scope again.
@@ -175,28 +167,25 @@ void bind_rules(py::module_& module) {
       .def_property_readonly("policies", [](const autocast::PolicyScope& scope) {
         return list_of(scope.parts, [](const autocast::PolicyScope::Part& part) { return part.policy; });
       });
-  py::class_<autocast::ScopeGuard, GuardPointer>(module, "ScopeGuard")
+  py::class_<ScopeGuard, GuardPointer>(module, "ScopeGuard")
       .def(
           "__enter__",
           [](const py::object& self) {
-            enter_guard(self.cast<GuardPointer>(), self.ptr());
+            enter_guard(self.cast<const ScopeGuard&>(), self.ptr());
             return self;
           })
       .def("__exit__", [](const py::object& self, const py::args& /*error*/) { autocast::leave(self.ptr()); });
   module.def("kernel_policy", &autocast::policy_of);
   module.def("overloads_of", &autocast::overloads_of);
   module.def("obstacles", &obstacles);
-  module.def("use_policy", [](const PolicyPointer& policy) {
-    if (policy) {
-      autocast::add_kernels(*policy);
-    }
-    autocast::use(policy);
-  });
+  module.def("use_policy", &autocast::use);
   module.def("used_policy", &autocast::used);
   module.def("refresh_kernels", &refresh);
   module.def("renew_scopes", &autocast::renew_ids);
   module.def("region_guard", &region_guard);
-  module.def("policy_guard", &policy_guard);
+  module.def("policy_guard", [](uint8_t layer, const PolicyPointer& policy) {
+    return ScopeGuard{static_cast<autocast::Layer>(layer), policy};
+  });
   module.def("scope_guard", &scope_guard);
   module.attr("enter_owner") = py::cpp_function(&enter_owner, py::name("__enter__"), py::is_method(py::none()));
   module.attr("leave_owner") = py::cpp_function(&leave_owner, py::name("__exit__"), py::is_method(py::none()));
@@ -206,8 +195,8 @@ void bind_rules(py::module_& module) {
   module.def("keep_id_in_force", &keep_id_in_force);
   module.def("is_in_force", [](uint64_t id, const py::args& /*locals*/) { return autocast::id_in_force() == id; });
   module.def("enter_region", &enter_region);
-  module.def("enter_scope", [](uint64_t id) { autocast::enter(autocast::kept(id), std::nullopt); });
-  module.def("leave_scope", &autocast::leave_latest);
+  module.def("enter_scope", [](uint64_t id) { autocast::enter(scope_guard(autocast::kept(id)), nullptr); });
+  module.def("leave_scope", [] { autocast::leave_to(autocast::depth() - 1); });
   module.def("scope_depth", &autocast::depth);
   module.def("leave_to_depth", &autocast::leave_to);
 }

@@ -121,13 +121,10 @@ std::vector<at::Tensor> ProgramCall::run(
       with.size(),
       "; pass one for each input");
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
-  if (policy) {
-    autocast::add_kernels(*policy);
-  }
   const size_t depth = autocast::depth();
   autocast::Region entered = region;
   entered.enabled &= !is_wide;
-  autocast::enter(policy ? autocast::scope_within(scope, autocast::Layer::over, policy) : scope, entered);
+  autocast::enter({autocast::Layer::over, policy, entered, scope}, nullptr);
   const auto left = c10::make_scope_exit([&] { autocast::leave_to(depth); });
   torch::jit::Stack stack = arguments;
   std::vector<at::Tensor> made;
