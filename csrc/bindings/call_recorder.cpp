@@ -1,18 +1,15 @@
 // Bindings of the call recorder.
 #include "bindings/bindings.h"
 
+#include <pybind11/functional.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/profiler/combined_traceback.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <algorithm>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "autocast/builtin_policy.h"
 #include "autocast/rules.h"
 #include "call_recorder/program_calls.h"
 #include "call_recorder/recorder.h"
@@ -23,75 +20,44 @@ namespace polycast::bindings {
 
 namespace {
 
-// Returns the name of a call's rule in policies. Without a rule, a call with PyTorch's autocast kernel is "stock".
-std::string rule_of(const call_recorder::Call& call) {
-  const auto category = call.taken ? autocast::Category::stock : autocast::Category::unlisted;
-  const autocast::Rule rule = call.rule.value_or(autocast::Rule{category});
-  return autocast::name_of(rule);
-}
-
 // `Observer.take_calls` in `polycast/debug/observer.py` unpacks these fields.
 py::tuple tuple_of(const call_recorder::Call& call) {
-  const py::list casts = list_of(call.casts, [](const call_recorder::Cast& cast) {
-    const auto address = reinterpret_cast<intptr_t>(cast.tensor);
-    return py::make_tuple(cast.given, cast.to, cast.elements, cast.reused, address);
-  });
   return py::make_tuple(
       call.order,
       call.name,
       c10::DeviceTypeName(call.device, true),
-      rule_of(call),
+      autocast::name_of(call.rule),
       call.origin,
       call.module,
       call.backward,
       call.given,
       call.arrived,
       call.returned,
-      casts,
-      call.source);
+      call.made);
 }
 
-// Returns the file and line of the innermost frame whose file is in none of these folders, otherwise of the outermost
-// frame. In a thread without Python frames, such as autograd's thread of a device, the result is empty. The function
-// runs no Python code, because an exception would lose the call.
-std::string line_outside_of(const std::vector<std::string>& folders) {
-  const py::gil_scoped_acquire acquired;
-  auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-  std::string line;
-  while (frame) {
-    auto* const current = reinterpret_cast<PyFrameObject*>(frame.ptr());
-    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(current)));
-    const auto file = code.attr("co_filename").cast<std::string>();
-    line = file + ":" + std::to_string(PyFrame_GetLineNumber(current));
-    const auto holds_file = [&](const std::string& folder) { return file.rfind(folder, 0) == 0; };
-    if (std::none_of(folders.begin(), folders.end(), holds_file)) {
-      break;
+// Returns the calls, the file and line of each frame in their stacks, and for each stack the indices of its frames,
+// innermost first. There are no stacks unless the recording was started with them.
+py::tuple take_calls() {
+  const std::vector<call_recorder::Call> calls = call_recorder::take();
+  std::vector<torch::CapturedTraceback*> stacks;
+  for (const call_recorder::Call& call : calls) {
+    if (call.stack) {
+      stacks.push_back(call.stack.get());
     }
-    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(current)));
   }
-  return line;
-}
-
-void start_recording(std::string recorder, std::optional<std::vector<std::string>> lines_outside_of, size_t limit) {
-  std::function<std::string()> source;
-  if (lines_outside_of) {
-    source = [folders = *std::move(lines_outside_of)] { return line_outside_of(folders); };
-  }
-  call_recorder::start(std::move(recorder), std::move(source), limit);
+  const torch::SymbolizedTracebacks found = torch::symbolize(stacks);
+  const auto line_of = [](const torch::unwind::Frame& frame) { return py::make_tuple(frame.filename, frame.lineno); };
+  return py::make_tuple(list_of(calls, &tuple_of), list_of(found.all_frames, line_of), found.tracebacks);
 }
 
 // Starts to store calls. PyTorch swallows the exceptions of a recorder. Therefore errors of `on_write` are printed, and
 // an interrupt is raised again later.
-void start_holding(const std::vector<at::Tensor>& weights, const py::function& on_write, bool copies) {
-  const auto free_with_gil = [](py::function* function) {
-    const py::gil_scoped_acquire acquired;
-    delete function;
-  };
-  const std::shared_ptr<py::function> function(new py::function(on_write), free_with_gil);
-  const auto call = [function](const std::optional<at::Tensor>& found_inf) {
+void start_holding(const std::vector<at::Tensor>& weights, const call_recorder::OnWrite& on_write, bool copies) {
+  const auto call = [on_write](const at::Tensor& found_inf) {
     const py::gil_scoped_acquire acquired;
     try {
-      (*function)(found_inf);
+      on_write(found_inf);
     } catch (py::error_already_set& error) {
       if (error.matches(PyExc_KeyboardInterrupt)) {
         PyErr_SetInterrupt();
@@ -101,15 +67,6 @@ void start_holding(const std::vector<at::Tensor>& weights, const py::function& o
     }
   };
   call_recorder::start_holding(weights, call, copies);
-}
-
-std::vector<at::Tensor> run_again(
-    const call_recorder::ProgramCall& call,
-    const std::vector<at::Tensor>& with,
-    const std::optional<std::shared_ptr<autocast::Policy>>& policy,
-    bool is_wide) {
-  const py::gil_scoped_release released;
-  return call.run(with, policy.value_or(nullptr), is_wide);
 }
 
 void bind_program_calls(py::module_& module) {
@@ -144,8 +101,8 @@ void bind_program_calls(py::module_& module) {
           "updates_statistics", [](const ProgramCall& call) { return autocast::updates_statistics(call.op.schema()); })
       .def_property_readonly("has_non_finite_number", &ProgramCall::has_non_finite_number)
       .def_property_readonly("found_inf", &ProgramCall::found_inf)
-      .def("run", &run_again);
-  module.def("start_holding", &start_holding, py::arg("weights"), py::arg("on_write"), py::arg("copies"));
+      .def("run", &ProgramCall::run, py::call_guard<py::gil_scoped_release>());
+  module.def("start_holding", &start_holding);
   module.def("pause_holding", &call_recorder::pause_holding);
   module.def("set_step", &call_recorder::set_step);
   module.def("any_non_finite", &call_recorder::any_non_finite);
@@ -159,15 +116,10 @@ void bind_program_calls(py::module_& module) {
 
 void bind_call_recorder(py::module_& module) {
   bind_program_calls(module);
-  module.def(
-      "start_recording",
-      &start_recording,
-      py::arg("recorder"),
-      py::arg("lines_outside_of").none(true),
-      py::arg("limit"));
+  module.def("start_recording", &call_recorder::start);
   module.def("stop_recording", &call_recorder::stop);
-  module.def("take_calls", [] { return list_of(call_recorder::take(), &tuple_of); });
-  module.def("set_module", &call_recorder::set_module, py::arg("module"));
+  module.def("take_calls", &take_calls);
+  module.def("set_module", [](int64_t module) { call_recorder::current_module = module; });
 }
 
 }  // namespace polycast::bindings

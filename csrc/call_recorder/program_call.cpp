@@ -26,8 +26,7 @@ at::Tensor detached(const at::Tensor& tensor) {
 }
 
 uint32_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? inference_writes(tensor)
-                               : tensor.unsafeGetTensorImpl()->version_counter().current_version();
+  return tensor.is_inference() ? 0 : tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
 size_t bytes_of(const at::Tensor& tensor) {
@@ -35,11 +34,9 @@ size_t bytes_of(const at::Tensor& tensor) {
 }
 
 bool is_lower_dtype(const c10::IValue& value, const c10::Argument& argument) {
-  const auto& type = argument.real_type();
-  const auto* optional = type->castRaw<c10::OptionalType>();
-  const bool is_dtype = (optional ? optional->getElementType() : type)->kind() == c10::TypeKind::ScalarTypeType;
+  static const c10::TypePtr optional_dtype = c10::OptionalType::create(c10::ScalarTypeType::get());
   const auto is = [&](at::ScalarType dtype) { return value.toInt() == static_cast<int64_t>(dtype); };
-  return is_dtype && value.isInt() && (is(at::kHalf) || is(at::kBFloat16));
+  return argument.real_type()->isSubtypeOf(*optional_dtype) && value.isInt() && (is(at::kHalf) || is(at::kBFloat16));
 }
 
 }  // namespace
@@ -69,21 +66,21 @@ bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
   return true;
 }
 
-Key key_of(const at::Tensor& tensor) {
-  const auto* impl = tensor.unsafeGetTensorImpl();
+c10::intrusive_ptr_target* memory_of(const at::Tensor& tensor) {
   if (!tensor.has_storage() || tensor.layout() != at::kStrided || tensor.is_nested()) {
-    return {reinterpret_cast<uint64_t>(impl), 0};
+    return tensor.unsafeGetTensorImpl();
   }
-  const auto memory = reinterpret_cast<uint64_t>(tensor.storage().unsafeGetStorageImpl());
-  return {
-      memory,
-      c10::get_hash(
-          tensor.scalar_type(),
-          tensor.storage_offset(),
-          tensor.sizes().vec(),
-          tensor.strides().vec(),
-          tensor.is_conj(),
-          tensor.is_neg())};
+  return tensor.storage().unsafeGetStorageImpl();
+}
+
+Key key_of(const at::Tensor& tensor) {
+  const c10::intrusive_ptr_target* const memory = memory_of(tensor);
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  if (memory == tensor.unsafeGetTensorImpl()) {
+    return {address, 0};
+  }
+  const size_t layout = c10::get_hash(tensor.storage_offset(), tensor.sizes(), tensor.strides());
+  return {address, c10::get_hash(layout, tensor.scalar_type(), tensor.is_conj(), tensor.is_neg())};
 }
 
 bool ProgramCall::has_non_finite_number() const {
@@ -98,10 +95,9 @@ bool ProgramCall::has_non_finite_number() const {
          std::any_of(inputs.begin(), inputs.end(), is_wrapped);
 }
 
-std::optional<at::Tensor> ProgramCall::found_inf() const {
+at::Tensor ProgramCall::found_inf() const {
   const std::optional<int> index = op.schema().argumentIndexWithName("found_inf");
-  const bool has_tensor = index && arguments[*index].isTensor() && arguments[*index].toTensor().defined();
-  return has_tensor ? std::optional(arguments[*index].toTensor()) : std::nullopt;
+  return index && arguments[*index].isTensor() ? arguments[*index].toTensor() : at::Tensor();
 }
 
 Input::Input(const at::Tensor& given)
@@ -113,13 +109,6 @@ bool Input::is_as_given() const {
 
 std::vector<at::Tensor> ProgramCall::run(
     const std::vector<at::Tensor>& with, const autocast::PolicyPointer& policy, bool is_wide) const {
-  TORCH_CHECK_VALUE(
-      with.size() == inputs.size(),
-      "inputs: expected ",
-      inputs.size(),
-      " tensors, got ",
-      with.size(),
-      "; pass one for each input");
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
   const size_t depth = autocast::depth();
   autocast::Region entered = region;
@@ -136,7 +125,7 @@ std::vector<at::Tensor> ProgramCall::run(
       stack[index] = static_cast<int64_t>(at::kFloat);
     }
     replace_tensors(stack[index], [&](const at::Tensor&) {
-      const at::Tensor& tensor = with[next_input++];
+      const at::Tensor& tensor = with.at(next_input++);
       if (alias != nullptr && alias->isWrite()) {
         made.push_back(tensor);
       }

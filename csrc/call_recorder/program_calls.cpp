@@ -24,7 +24,6 @@ struct Holding {
   std::mutex mutex;
   std::vector<std::shared_ptr<ProgramCall>> calls;
   std::set<const void*> weights;
-  std::unordered_map<const void*, uint32_t> inference_writes;  // The key is memory. Inference tensors have no version.
   // Another thread may still call the function when the recording stops, so `std::atomic_load` reads the pointer.
   std::shared_ptr<const OnWrite> on_write;
   std::atomic<bool> is_on{false};
@@ -36,7 +35,6 @@ Holding& holding() {
   return process_state<Holding>();
 }
 
-thread_local bool is_within = false;  // A call within a stored call is not the program's.
 thread_local uint64_t last_number = 0;
 
 const c10::DispatchKeySet wrappers{
@@ -69,12 +67,8 @@ void note_node(ProgramCall& call) {
 autocast::Region region_of(const std::vector<Input>& inputs) {
   c10::DeviceType device = c10::kCPU;
   for (const Input& input : inputs) {
-    if (input.tensor.device().type() != c10::kCPU) {
-      device = input.tensor.device().type();
-    }
-  }
-  if (!at::autocast::is_autocast_available(device)) {
-    return {c10::kCPU, std::nullopt, false, false};
+    const c10::DeviceType type = input.tensor.device().type();
+    device = type != c10::kCPU && at::autocast::is_autocast_available(type) ? type : device;
   }
   return {device, at::autocast::get_autocast_dtype(device), at::autocast::is_autocast_enabled(device), false};
 }
@@ -89,19 +83,11 @@ bool is_wrapped(c10::ArrayRef<c10::IValue> values) {
 
 }  // namespace
 
-Running::Running() {
-  is_within = true;
-}
-
-Running::~Running() {
-  is_within = false;
-}
-
 std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, const c10::OperatorHandle& op) {
   Holding& state = holding();
   const c10::FunctionSchema& schema = op.schema();
   const c10::ArrayRef<c10::IValue> given = last_of(function.inputs(), function.num_inputs());
-  if (is_within || !state.is_on || schema.arguments().size() != given.size() || is_wrapped(given) ||
+  if (Running::exists || !state.is_on || schema.arguments().size() != given.size() || is_wrapped(given) ||
       c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) {
     return nullptr;
   }
@@ -117,13 +103,13 @@ std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, 
     replace_tensors(call.arguments[index], [&](const at::Tensor& tensor) {
       if (is_written) {
         running->written.push_back(tensor);
-        writes_weight |= tensor.has_storage() && state.weights.count(tensor.storage().unsafeGetStorageImpl()) != 0;
+        writes_weight |= state.weights.count(memory_of(tensor)) != 0;
       }
       return call.inputs.emplace_back(tensor).tensor;
     });
   }
   call.in_step = state.in_step;
-  call.module = current_module();
+  call.module = current_module;
   note_node(call);
   call.region = region_of(call.inputs);
   call.scope = autocast::share_scope_in_force();
@@ -131,7 +117,7 @@ std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, 
   const bool is_update = is_mutable && (name == "aten::_amp_update_scale_" || name == "polycast::update_scale_");
   if (is_update || (writes_weight && !call.in_step && call.task == -1)) {
     if (const auto on_write = std::atomic_load(&state.on_write)) {
-      (*on_write)(is_update ? call.found_inf() : std::nullopt);
+      (*on_write)(is_update ? call.found_inf() : at::Tensor());
     }
   }
   return running;
@@ -139,7 +125,7 @@ std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, 
 
 void end_program_call(Running& running, const at::RecordFunction& function) {
   ProgramCall& call = *running.call;
-  call.first = std::exchange(last_number, next_order());
+  call.first = std::exchange(last_number, next_order);
   call.last = last_number;
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -149,12 +135,7 @@ void end_program_call(Running& running, const at::RecordFunction& function) {
   const std::string& name = call.op.operator_name().name;
   const bool is_empty = name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0;
   const auto add = [&](const at::Tensor& tensor, bool is_written) {
-    Output output{key_of(tensor), tensor.scalar_type(), is_written};
-    if (tensor.has_storage()) {
-      output.memory.emplace(tensor.storage().getWeakStorageImpl());
-    } else {
-      output.tensor.emplace(tensor.getIntrusivePtr());
-    }
+    Output output{key_of(tensor), WeakMemory::reclaim_copy(memory_of(tensor)), tensor.scalar_type(), is_written};
     const auto is_same = [&](const Output& other) { return other.key == output.key; };
     if (std::any_of(call.outputs.begin(), call.outputs.end(), is_same)) {
       return;
@@ -169,10 +150,6 @@ void end_program_call(Running& running, const at::RecordFunction& function) {
   };
   for (const at::Tensor& tensor : running.written) {
     add(tensor, true);
-    if (tensor.is_inference() && tensor.has_storage()) {
-      const std::lock_guard<std::mutex> lock(holding().mutex);
-      ++holding().inference_writes[tensor.storage().unsafeGetStorageImpl()];
-    }
   }
   for (const c10::IValue& value : last_of(function.outputs(), function.num_outputs())) {
     visit_tensors(value, [&](const at::Tensor& tensor) { add(tensor, false); });
@@ -189,11 +166,8 @@ void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, boo
   state.calls.clear();
   state.weights.clear();
   for (const at::Tensor& weight : weights) {
-    if (weight.has_storage()) {
-      state.weights.insert(weight.storage().unsafeGetStorageImpl());
-    }
+    state.weights.insert(memory_of(weight));
   }
-  state.inference_writes.clear();
   std::atomic_store(&state.on_write, std::make_shared<const OnWrite>(std::move(on_write)));
   state.copies = copies;
   state.in_step = false;
@@ -203,13 +177,6 @@ void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, boo
 void stop_holding() {
   holding().is_on = false;
   std::atomic_store(&holding().on_write, {});  // The function references the model.
-}
-
-uint32_t inference_writes(const at::Tensor& tensor) {
-  const std::lock_guard<std::mutex> lock(holding().mutex);
-  const auto& writes = holding().inference_writes;
-  const auto found = tensor.has_storage() ? writes.find(tensor.storage().unsafeGetStorageImpl()) : writes.end();
-  return found == writes.end() ? 0 : found->second;
 }
 
 void pause_holding(bool is_paused) {

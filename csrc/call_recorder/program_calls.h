@@ -26,7 +26,11 @@
 
 namespace polycast::call_recorder {
 
-// The address of a tensor's memory (or of a tensor that is not strided), and a hash of the tensor's dtype and layout.
+// Returns the memory of a tensor, or the tensor itself if it is not strided.
+c10::intrusive_ptr_target* memory_of(const at::Tensor& tensor);
+using WeakMemory = c10::weak_intrusive_ptr<c10::intrusive_ptr_target>;
+
+// The address of `memory_of` a tensor, and a hash of the tensor's dtype and layout.
 using Key = std::pair<uint64_t, uint64_t>;
 
 Key key_of(const at::Tensor& tensor);
@@ -37,21 +41,19 @@ struct Input {
 
   at::Tensor tensor;
   Key key;
-  uint32_t version;
-  size_t bytes;  // The size of the memory, which FSDP frees without a new version.
+  uint32_t version;  // Inference tensors have no version, so `StepCalls` in Python compares their writes.
+  size_t bytes;      // The size of the memory, which FSDP frees without a new version.
 };
 
 struct Output {
   Key key;
+  WeakMemory memory;  // This reference reserves the address in the key.
   at::ScalarType dtype;
   bool is_written;       // The output is an argument that the call wrote to.
   bool is_view = false;  // The output shares the memory of an input, and was not written.
   bool is_finite = true;
   at::Tensor flag;  // The result of `is_finite` on an accelerator, until `any_non_finite` reads it.
   at::Tensor copy;  // Defined if copies were requested, except for views, wrapped tensors and results of `aten::empty`.
-  // One of these references reserves the address in the key.
-  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
-  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;
 };
 
 // Returns whether a tensor is finite. On an accelerator, returns true without a device sync, and sets `flag` to a
@@ -62,7 +64,7 @@ constexpr uint64_t no_node = UINT64_MAX;
 
 struct ProgramCall {
   c10::OperatorHandle op;
-  int64_t module;  // See `set_module`.
+  int64_t module;  // See `current_module`.
   bool in_step;    // An optimizer's step made the call.
   int64_t task;    // The number of the backward pass that made the call, or -1.
   // In forward, the call's autograd nodes have this number or higher ones. In backward, this is the number of the node
@@ -79,8 +81,8 @@ struct ProgramCall {
 
   // Returns whether an argument is a non-finite number, with which the program requests a non-finite result.
   bool has_non_finite_number() const;
-  // Returns the argument with which a scaler skips an optimizer's step, or `nullopt`.
-  std::optional<at::Tensor> found_inf() const;
+  // Returns the argument with which a scaler skips an optimizer's step, or an undefined tensor.
+  at::Tensor found_inf() const;
   // Repeats the call with other inputs and returns its outputs. A policy, if any, overrides all others. With `is_wide`,
   // autocast is off, and float32 replaces each lower precision dtype among the arguments.
   std::vector<at::Tensor> run(
@@ -89,7 +91,7 @@ struct ProgramCall {
 
 // A function that is called before each call that may end a training step. Such a call is a scaler's update, or a write
 // to a weight outside of backward and of an optimizer's step. The update's `found_inf` indicates a skipped step.
-using OnWrite = std::function<void(const std::optional<at::Tensor>& found_inf)>;
+using OnWrite = std::function<void(const at::Tensor& found_inf)>;
 
 // Starts to store the program's calls, until the recording stops. `copies` requests copies of their outputs.
 void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, bool copies);
@@ -100,17 +102,20 @@ void set_step(bool is_step);
 // Returns whether any stored call from the index `first` on has a non-finite output. Syncs each device at most once.
 bool any_non_finite(size_t first);
 size_t held_count();
-// Returns how many stored calls have written to an inference tensor's memory since `start_holding`.
-uint32_t inference_writes(const at::Tensor& tensor);
 std::vector<std::shared_ptr<ProgramCall>> held_calls();
 // Drops the stored calls, and the recorded calls that `take()` has not returned.
 void drop_calls();
 
 // A call of the program while it runs.
 struct Running {
-  Running();
-  ~Running();
+  Running() {
+    exists = true;
+  }
+  ~Running() {
+    exists = false;
+  }
 
+  static inline thread_local bool exists = false;  // A call within a stored call is not the program's.
   std::shared_ptr<ProgramCall> call;
   std::vector<at::Tensor> written;
 };

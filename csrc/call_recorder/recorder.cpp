@@ -28,12 +28,10 @@ namespace {
 struct State {
   std::mutex mutex;
   std::vector<Call> ended;
-  // Another thread may still call the function when the recording stops, so `std::atomic_load` reads the pointer.
-  std::shared_ptr<const std::function<std::string()>> source;
   std::string recorder;  // The name of the recording tool, or empty.
   size_t limit = 0;
+  std::atomic<bool> stacks{false};
   std::atomic<size_t> room{0};  // The number of calls that can be recorded before the limit.
-  std::atomic<uint64_t> next{0};
   std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};  // The callback of the recording that runs.
 };
 
@@ -41,7 +39,6 @@ State& state() {
   return process_state<State>();
 }
 
-thread_local int64_t module_of_thread = -1;
 // The callback of the last recording that this thread started. Only the thread that added a callback can remove it.
 thread_local at::CallbackHandle handle_of_thread = at::INVALID_CALLBACK_HANDLE;
 
@@ -66,10 +63,9 @@ void visit_inputs(const at::RecordFunction& function, const Visit& visit) {
   }
 }
 
-struct Argument {
-  const c10::TensorImpl* tensor;
-  int64_t elements;
-};
+uintptr_t address_of(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.unsafeGetTensorImpl());
+}
 
 struct Frame;
 thread_local Frame* innermost = nullptr;
@@ -85,15 +81,14 @@ struct Frame {
 
   Frame* const parent;
   Call call{};
-  std::vector<Argument> arguments;
-  std::vector<const c10::TensorImpl*> made;  // These tensors were cast for the call.
   bool composite = false;
+  bool has_rule = false;       // A polycast kernel has reported the call's rule.
   bool has_recorded = false;   // A call within this one was recorded.
   bool within_kernel = false;  // A device's kernel made the call.
 
-  // Returns whether a device's kernel makes the calls within this one. `call.taken` is final once the op's kernel runs.
+  // Returns whether a device's kernel makes the calls within this one. `call.rule` is final once the op's kernel runs.
   bool holds_kernel() const {
-    return within_kernel || !(call.taken || composite);
+    return within_kernel || !(call.is_taken() || composite);
   }
 };
 
@@ -103,24 +98,9 @@ struct Observed final : at::ObserverContext {
   std::unique_ptr<Frame> frame;
 };
 
-// Returns whether a tensor of the call has symbolic sizes. A compiler only traces such a call.
-bool is_symbolic(const at::RecordFunction& function) {
-  bool found = false;
-  visit_inputs(
-      function, [&](const at::Tensor& tensor) { found |= tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides(); });
-  return found;
-}
-
-c10::DispatchKeySet autocast_keys_of(const at::RecordFunction& function) {
-  const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-  c10::DispatchKeySet keys;
-  visit_inputs(function, [&](const at::Tensor& tensor) { keys = keys | tensor.key_set(); });
-  return ((keys | local.included_) - local.excluded_) & c10::autocast_dispatch_keyset;
-}
-
 std::unique_ptr<Frame> intercept(
     const at::RecordFunction& function, const c10::OperatorHandle& op, c10::DispatchKey key) {
-  const bool taken = op.hasKernelForDispatchKey(key);  // `follow_rule` resets `call.taken` for an unlisted rule.
+  const bool taken = op.hasKernelForDispatchKey(key);
   const bool within_kernel = innermost != nullptr && innermost->holds_kernel();
   if (within_kernel && !taken) {
     return nullptr;
@@ -129,25 +109,25 @@ std::unique_ptr<Frame> intercept(
   Call& call = frame->call;
   call.name = c10::toString(op.operator_name());
   call.device = autocast::installed_on(key).device_type;
-  call.taken = taken;
+  // A polycast kernel reports its rule to `follow_rule`. PyTorch's kernels report none.
+  call.rule.category = taken ? autocast::Category::stock : autocast::Category::unlisted;
   frame->within_kernel = within_kernel;
   frame->composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  call.order = state().next++;
-  call.module = module_of_thread;
+  call.order = next_order++;
+  call.module = current_module;
   call.backward = torch::autograd::get_current_graph_task_id() != -1;
   visit_inputs(function, [&](const at::Tensor& tensor) {
-    call.given.push_back(tensor.scalar_type());
-    frame->arguments.push_back({tensor.unsafeGetTensorImpl(), tensor.numel()});
+    call.given.emplace_back(tensor.scalar_type(), tensor.numel(), address_of(tensor));
   });
-  if (const auto source = std::atomic_load(&state().source)) {
-    call.source = (*source)();
+  if (state().stacks) {
+    call.stack = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/false, /*cpp=*/false);
   }
   return frame;
 }
 
 // Returns whether the innermost call is of this overload, and its kernel has not reported a rule.
 bool has_begun(autocast::Slot slot) {
-  return innermost != nullptr && !innermost->call.rule && autocast::slot_of(innermost->call.name) == slot;
+  return innermost != nullptr && !innermost->has_rule && autocast::slot_of(innermost->call.name) == slot;
 }
 
 // Stores the rule that polycast's kernel applies. If PyTorch did not report the kernel's call, the innermost call is of
@@ -158,7 +138,7 @@ void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   }
   Call& call = innermost->call;
   call.rule = found.rule;
-  call.taken = found.rule.category != autocast::Category::unlisted;
+  innermost->has_rule = true;
   if (found.spec != nullptr) {
     call.origin = std::string(autocast::name_of(found.layer)) + ": " + found.spec->origin;
   }
@@ -166,14 +146,14 @@ void follow_rule(autocast::Slot slot, const autocast::Found& found) {
 
 // Adds a call with autocast off to the innermost call: the cast of an argument, or the redispatch.
 void follow(const at::RecordFunction& function, const std::string& op) {
-  if (innermost == nullptr || !innermost->call.taken || !innermost->call.arrived.empty()) {
+  if (innermost == nullptr || !innermost->call.is_taken() || !innermost->call.arrived.empty()) {
     return;
   }
-  const std::string& caller = innermost->call.name;
+  Call& caller = innermost->call;
   if (op == "aten::_to_copy") {
-    visit_inputs(function, [](const at::Tensor& tensor) { innermost->made.push_back(tensor.unsafeGetTensorImpl()); });
-  } else if (op == caller.substr(0, caller.find('.'))) {
-    visit_inputs(function, [](const at::Tensor& tensor) { innermost->call.arrived.push_back(tensor.scalar_type()); });
+    visit_inputs(function, [&](const at::Tensor& tensor) { caller.made.push_back(address_of(tensor)); });
+  } else if (op == caller.name.substr(0, caller.name.find('.'))) {
+    visit_inputs(function, [&](const at::Tensor& tensor) { caller.arrived.push_back(tensor.scalar_type()); });
   }
 }
 
@@ -182,13 +162,19 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
     return nullptr;
   }
   const auto op = c10::Dispatcher::singleton().findSchema(*function.operator_name());
-  if (!op || is_symbolic(function)) {
+  bool is_symbolic = false;  // A compiler only traces a call with a tensor that has symbolic sizes.
+  c10::DispatchKeySet keys;
+  visit_inputs(function, [&](const at::Tensor& tensor) {
+    is_symbolic |= tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+    keys = keys | tensor.key_set();
+  });
+  if (!op || is_symbolic) {
     return nullptr;
   }
   auto observed = std::make_unique<Observed>();
   observed->program_call = begin_program_call(function, *op);
   if (innermost != nullptr || state().room > 0) {
-    const c10::DispatchKeySet keys = autocast_keys_of(function);
+    keys = c10::impl::computeDispatchKeySet(keys, c10::autocast_dispatch_keyset);
     if (keys.empty()) {
       follow(function, op->operator_name().name);
     } else {
@@ -200,29 +186,13 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 
 constexpr autocast::RuleObserver rule_observer{&follow_rule, &has_begun};
 
-void find_casts(Frame& frame) {
-  Call& call = frame.call;
-  for (size_t index = 0; index < std::min(call.given.size(), call.arrived.size()); ++index) {
-    if (call.given[index] == call.arrived[index]) {
-      continue;
-    }
-    const Argument& argument = frame.arguments[index];
-    const auto made = std::find(frame.made.begin(), frame.made.end(), argument.tensor);
-    const bool reused = made == frame.made.end();
-    if (!reused) {
-      frame.made.erase(made);
-    }
-    call.casts.push_back({call.given[index], call.arrived[index], argument.elements, argument.tensor, reused});
-  }
-}
-
 // See Note [Which calls are recorded?].
 bool is_recorded(const Frame& frame) {
   const Call& call = frame.call;
-  if (frame.within_kernel && !call.taken) {
+  if (frame.within_kernel && !call.is_taken()) {
     return false;
   }
-  return !call.arrived.empty() || !frame.has_recorded || !(call.taken || frame.composite);
+  return !call.arrived.empty() || !frame.has_recorded || !(call.is_taken() || frame.composite);
 }
 
 void end(Frame& frame, const at::RecordFunction& function) {
@@ -236,7 +206,6 @@ void end(Frame& frame, const at::RecordFunction& function) {
   for (const c10::IValue& value : last_of(function.outputs(), function.num_outputs())) {
     visit_tensors(value, [&](const at::Tensor& tensor) { frame.call.returned.push_back(tensor.scalar_type()); });
   }
-  find_casts(frame);
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().ended.push_back(std::move(frame.call));
   state().room = state().room == 0 ? 0 : state().room - 1;
@@ -253,7 +222,7 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
 }
 
 // Stops the recording in a forked process, where no code reads the calls. The forking thread may not have the GIL,
-// so the Python function of the recording is not freed.
+// so nothing that Python owns is freed.
 void stop_in_child() {
   state().handle = at::INVALID_CALLBACK_HANDLE;
   state().recorder.clear();
@@ -263,7 +232,7 @@ void stop_in_child() {
 
 }  // namespace
 
-void start(std::string recorder, std::function<std::string()> source, size_t limit) {
+void start(std::string recorder, bool stacks, size_t limit) {
   has_been_stopped();
   static const int registered = pthread_atfork(nullptr, nullptr, &stop_in_child);
   TORCH_CHECK(registered == 0, recorder, ": expected memory for a fork handler, got none; free some memory");
@@ -274,12 +243,10 @@ void start(std::string recorder, std::function<std::string()> source, size_t lim
       ": ",
       state().recorder,
       " already records the calls of this process; end it first");
-  module_of_thread = -1;
+  current_module = -1;
   state().ended.clear();
   state().recorder = std::move(recorder);
-  if (source) {
-    std::atomic_store(&state().source, std::make_shared<const std::function<std::string()>>(std::move(source)));
-  }
+  state().stacks = stacks;
   state().room = state().limit = limit;
   autocast::set_rule_observer(&rule_observer);
   handle_of_thread = at::addThreadLocalCallback(
@@ -297,7 +264,6 @@ void stop() {
   state().handle = at::INVALID_CALLBACK_HANDLE;
   has_been_stopped();
   const std::lock_guard<std::mutex> lock(state().mutex);
-  std::atomic_store(&state().source, {});
   state().recorder.clear();
 }
 
@@ -307,18 +273,6 @@ std::vector<Call> take() {
   state().room = state().limit;
   std::sort(calls.begin(), calls.end(), [](const Call& one, const Call& other) { return one.order < other.order; });
   return calls;
-}
-
-void set_module(int64_t module) {
-  module_of_thread = module;
-}
-
-int64_t current_module() {
-  return module_of_thread;
-}
-
-uint64_t next_order() {
-  return state().next;
 }
 
 }  // namespace polycast::call_recorder

@@ -97,7 +97,7 @@ def find(values: NonFinite, flow: Flow, model: nn.Module, number: int) -> Findin
     given = [
         one.tensor
         for one in step.calls[shown].inputs
-        if one.tensor.is_floating_point() and (one.is_as_given or flow.is_nan_given)
+        if one.tensor.is_floating_point() and (step.is_as_given(shown, one) or flow.is_nan_given)
     ]
     inputs = tuple(map(Magnitude, [tensor.dtype for tensor in given], read_numbers([*map(largest, given)])))
     made = next(one for one in call.outputs if not one.is_finite)
@@ -126,7 +126,7 @@ def _remedy(values: NonFinite, flow: Flow, advice: Advice, model: nn.Module, inp
     step, failing = values.step, flow.start
     call, phase = step.calls[failing], step.phase(failing)
     is_given = flow.is_nan_given or not (advice.rules or all(math.isfinite(one.value) for one in inputs))
-    is_received = is_given or not all(one.is_as_given for one in call.inputs)
+    is_received = is_given or not all(step.is_as_given(failing, one) for one in call.inputs)
     if is_received and (sender := step.sender(failing)) is not None:
         return f"another process sent it by {step.calls[sender].name}: check the findings of the watch in that process"
     if flow.is_nan_given:

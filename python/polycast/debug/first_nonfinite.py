@@ -75,11 +75,11 @@ class NonFinite:
             if made and call.has_non_finite_number and any(one.key[0] in followed for one in call.inputs):
                 followed.update(output.key[0] for output in made)
             if made and not call.has_non_finite_number:
-                given = [
-                    one for one in call.inputs if (not is_finite(one.tensor) if one.is_as_given else one.key[0] in bad)
-                ]
+                inputs = [(one, self.step.is_as_given(index, one)) for one in call.inputs]
+                given = [one for one, is_kept in inputs if not is_kept and one.key[0] in bad]
+                given += [one for one, is_kept in inputs if is_kept and not is_finite(one.tensor)]
                 # An overwritten input, for example of an in-place call, no longer has its earlier values.
-                lost = [one for one in call.inputs if not one.is_as_given and one.key[0] not in made_here]
+                lost = [one for one, is_kept in inputs if not is_kept and one.key[0] not in made_here]
                 given = given or [
                     one
                     for one in lost

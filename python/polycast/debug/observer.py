@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from polycast.policy.rules import BUILT_IN, qualified, shown
 
 LIMIT = 1_000_000  # an observer records up to this many calls between two calls of `take_calls`
 # The program's line for a call is in the innermost frame outside these folders.
-_LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1])]
+_LIBRARIES = tuple(str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1]))
 
 
 class Observer:
@@ -36,7 +37,7 @@ class Observer:
         self.modules = ModuleTracker(model)
         self.is_complete = True
         """Whether the number of calls is within the limit, so that all were recorded."""
-        self._recording = tool, _LIBRARIES if lines else None, LIMIT + 1  # one more call shows that calls were dropped
+        self._recording = tool, lines, LIMIT + 1  # one more call shows that calls were dropped
 
     def __enter__(self) -> "Observer":
         with contextlib.ExitStack() as stack:
@@ -51,30 +52,45 @@ class Observer:
 
     def take_calls(self) -> list[Call]:
         """Return the calls with a floating-point tensor since the previous ``take_calls``, in order."""
-        taken = take_calls()
+        taken, frames, stacks = take_calls()
         self.is_complete = len(taken) <= LIMIT
-        del taken[LIMIT:]
         sites = SiteCounter()
         calls = []
-        for order, name, device, rule, origin, module, backward, given, arrived, returned, casts, source in taken:
+        for fields, stack in [*zip(taken, stacks or [[]] * len(taken), strict=True)][:LIMIT]:
+            order, name, device, rule, origin, module, backward, arguments, arrived, returned, made = fields
+            given = tuple(dtype for dtype, *_ in arguments)
             if any(dtype.is_floating_point for dtype in (*given, *returned)):
                 call = Call(
                     sites.next(BACKWARD if backward else FORWARD, self.modules.name(module), shown(name)),
                     device,
                     rule,
                     origin or _origin(name, rule, device),
-                    tuple(given),
-                    tuple(arrived or given),
+                    given,
+                    tuple(arrived) or given,
                     tuple(returned),
-                    tuple(
-                        Cast(dtype, to, elements, reused, self.modules.weights.get(address))
-                        for dtype, to, elements, reused, address in casts
-                    ),
-                    source,
+                    tuple(self._casts(arguments, arrived, made)),
+                    _line([frames[place] for place in stack]),
                     order,
                 )
                 calls.append(call)
         return calls
+
+    def _casts(
+        self, arguments: list[tuple[torch.dtype, int, int]], arrived: list[torch.dtype], made: list[int]
+    ) -> Iterator[Cast]:
+        """Yield the casts of the arguments. ``made`` has the addresses of the arguments that were cast for the call."""
+        for (given, elements, address), to in zip(arguments, arrived, strict=False):
+            if given is not to:
+                reused = address not in made
+                if not reused:
+                    made.remove(address)
+                yield Cast(given, to, elements, reused, self.modules.weights.get(address))
+
+
+def _line(stack: Sequence[tuple[str, int]]) -> str:
+    """Return the file and line of the program's innermost frame, otherwise of the outermost frame, or ""."""
+    own = [frame for frame in stack if not frame[0].startswith(_LIBRARIES)]
+    return "".join(f"{file}:{number}" for file, number in (own or stack[-1:])[:1])
 
 
 def _origin(name: str, rule: str, device: str) -> str:

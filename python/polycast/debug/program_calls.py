@@ -61,12 +61,17 @@ class StepCalls:
         writers = [writer for writer in self._written.get(key[0], ()) if writer > maker]
         return tuple(writers if maker < 0 else (maker, *writers))
 
+    def is_as_given(self, index: int, given: CallInput) -> bool:
+        """Return whether an input of a call still has its values. The writes to an inference tensor have no version."""
+        writers = self._written.get(given.key[0], []) if given.tensor.is_inference() else []
+        return given.is_as_given and not any(writer >= index for writer in writers)
+
     def inputs_as_given(self, index: int) -> Values | None:
         """Return the original inputs of a call; None if the program has overwritten an input that has no copy."""
         values: Values = {}
         for given, makers in self.inputs[index]:
             copies = {one.key: one.copy for maker in makers[-1:] for one in self.calls[maker].outputs}
-            tensor = given.tensor if given.is_as_given else copies.get(given.key)
+            tensor = given.tensor if self.is_as_given(index, given) else copies.get(given.key)
             if tensor is None:
                 return None
             values[given.key] = tensor
@@ -195,7 +200,7 @@ class StepCalls:
             if index in needed or (index in near and len(found) < count):
                 found.append(index)
                 for given, makers in self.inputs[index]:
-                    if given.tensor.is_floating_point() and not given.is_as_given:
+                    if given.tensor.is_floating_point() and not self.is_as_given(index, given):
                         needed.update(makers)
                     elif given.tensor.is_floating_point() and not any(map(self._communicates, makers)):
                         near.update(makers)
