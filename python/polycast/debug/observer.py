@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from polycast.policy.categories import UNLISTED
 from polycast.policy.rules import BUILT_IN, qualified, shown
 
 LIMIT = 1_000_000  # an observer records up to this many calls between two calls of `take_calls`
-# The program's line for a call is in the innermost frame outside these folders.
+# The program's line for a call is in the innermost frame outside these folders, otherwise in the outermost frame.
 _LIBRARIES = tuple(str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1]))
 
 
@@ -54,11 +54,14 @@ class Observer:
         """Return the calls with a floating-point tensor since the previous ``take_calls``, in order."""
         taken, frames, stacks = take_calls()
         self.is_complete = len(taken) <= LIMIT
+        lines = [f"{file}:{number}" for file, number in frames]
+        is_own = [not file.startswith(_LIBRARIES) for file, _ in frames]
         sites = SiteCounter()
         calls = []
         for fields, stack in [*zip(taken, stacks or [[]] * len(taken), strict=True)][:LIMIT]:
             order, name, device, rule, origin, module, backward, arguments, arrived, returned, made = fields
-            given = tuple(dtype for dtype, *_ in arguments)
+            given = tuple([dtype for dtype, *_ in arguments])
+            computed = tuple(arrived) or given
             if any(dtype.is_floating_point for dtype in (*given, *returned)):
                 call = Call(
                     sites.next(BACKWARD if backward else FORWARD, self.modules.name(module), shown(name)),
@@ -66,10 +69,10 @@ class Observer:
                     rule,
                     origin or _origin(name, rule, device),
                     given,
-                    tuple(arrived) or given,
+                    computed,
                     tuple(returned),
-                    tuple(self._casts(arguments, arrived, made)),
-                    _line([frames[place] for place in stack]),
+                    () if computed == given else tuple(self._casts(arguments, arrived, made)),
+                    next((lines[place] for place in stack if is_own[place]), lines[stack[-1]]) if stack else "",
                     order,
                 )
                 calls.append(call)
@@ -85,12 +88,6 @@ class Observer:
                 if not reused:
                     made.remove(address)
                 yield Cast(given, to, elements, reused, self.modules.weights.get(address))
-
-
-def _line(stack: Sequence[tuple[str, int]]) -> str:
-    """Return the file and line of the program's innermost frame, otherwise of the outermost frame, or ""."""
-    own = [frame for frame in stack if not frame[0].startswith(_LIBRARIES)]
-    return "".join(f"{file}:{number}" for file, number in (own or stack[-1:])[:1])
 
 
 def _origin(name: str, rule: str, device: str) -> str:
