@@ -9,6 +9,7 @@ import pytest
 import torch
 from polycast import syncfree
 from torch import Tensor, nn
+from torch.optim import SGD
 
 from tests.scaler.common import INF, NAN, Wrapper, started
 from tests.support.recorded_errors import RecordedError
@@ -59,11 +60,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     # These sequences of calls are invalid.
     "an optimizer and its wrapper": lambda s, o, it: s.step_together(it.wrapped, o),
     "clip_grad_norm after step": lambda s, o, it: (s.step(o), s.clip_grad_norm(o, 1.0)),
-    "clip_grad_norm after a dropped batch": lambda s, o, it: (
-        s.clip_grad_norm(o, 1.0),
-        s.scale(ONE),
-        s.clip_grad_norm(o, 1.0),
-    ),
+    "a second clip_grad_norm": lambda s, o, it: (s.clip_grad_norm(o, 1.0), s.scale(ONE), s.clip_grad_norm(o, 1.0)),
     "step of float16 that a hook sees": lambda s, o, it: (
         it.half.register_step_pre_hook(lambda *_: None),
         s.clip_grad_norm(it.half, 0.5),
@@ -72,6 +69,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "unscale_ of float16": lambda s, o, it: s.unscale_(it.half),
     "step without gradients": lambda s, o, it: (o.zero_grad(), s.step(o)),
     "update without steps": lambda s, o, it: s.update(),
+    "update after a step of nothing": lambda s, o, it: (s.step_together(SGD([ONE.clone()], fused=True)), s.update()),
     "a closure by its name": lambda s, o, it: s.step(o, closure=lambda: None),
     "step before scale": lambda s, o, it: GradScaler().step(o),
     "update before scale": lambda s, o, it: GradScaler().update(),

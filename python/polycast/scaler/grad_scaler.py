@@ -191,9 +191,11 @@ class GradScaler(TorchGradScaler):
         prepared = [self._prepare(optimizer, "step_together") for optimizer in optimizers]
         meshes = [state.meshes for state, _ in prepared]
         found_inf = found_by_all([each for _, each in prepared], meshes, scale.device)
+        is_checked = any(state.of_torch["found_inf_per_device"] for state, _ in prepared)
         for optimizer, (state, _) in zip(optimizers, prepared, strict=True):
-            state.of_torch["found_inf_per_device"] = {found_inf.device: found_inf}
-            state.meshes = dict(ChainMap(*meshes))
+            if is_checked:  # otherwise `update` raises
+                state.of_torch["found_inf_per_device"] = {found_inf.device: found_inf}
+                state.meshes = dict(ChainMap(*meshes))
             self._take_step(optimizer, state, found_inf, (), {})
 
     @disabled
