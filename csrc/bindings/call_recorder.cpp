@@ -3,11 +3,13 @@
 
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/profiler/combined_traceback.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <memory>
+#include <algorithm>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "autocast/rules.h"
@@ -33,22 +35,37 @@ py::tuple tuple_of(const call_recorder::Call& call) {
       call.given,
       call.arrived,
       call.returned,
-      call.made);
+      call.made,
+      call.source);
 }
 
-// Returns the calls, the file and line of each frame in their stacks, and for each stack the indices of its frames,
-// innermost first. There are no stacks unless the recording was started with them.
-py::tuple take_calls() {
-  const std::vector<call_recorder::Call> calls = call_recorder::take();
-  std::vector<torch::CapturedTraceback*> stacks;
-  for (const call_recorder::Call& call : calls) {
-    if (call.stack) {
-      stacks.push_back(call.stack.get());
+// Returns the file and line of the innermost frame whose file is in none of these folders, otherwise of the outermost
+// frame. In a thread without Python frames, such as autograd's thread of a device, the result is empty. The function
+// runs no Python code, because an exception would lose the call.
+std::string line_outside_of(const std::vector<std::string>& folders) {
+  const py::gil_scoped_acquire acquired;
+  auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  std::string line;
+  while (frame) {
+    auto* const current = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(current)));
+    const auto file = code.attr("co_filename").cast<std::string>();
+    line = file + ":" + std::to_string(PyFrame_GetLineNumber(current));
+    const auto holds_file = [&](const std::string& folder) { return file.rfind(folder, 0) == 0; };
+    if (std::none_of(folders.begin(), folders.end(), holds_file)) {
+      break;
     }
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(current)));
   }
-  const torch::SymbolizedTracebacks found = torch::symbolize(stacks);
-  const auto line_of = [](const torch::unwind::Frame& frame) { return py::make_tuple(frame.filename, frame.lineno); };
-  return py::make_tuple(list_of(calls, &tuple_of), list_of(found.all_frames, line_of), found.tracebacks);
+  return line;
+}
+
+void start_recording(std::string recorder, std::optional<std::vector<std::string>> lines_outside_of, size_t limit) {
+  std::function<std::string()> source;
+  if (lines_outside_of) {
+    source = [folders = *std::move(lines_outside_of)] { return line_outside_of(folders); };
+  }
+  call_recorder::start(std::move(recorder), std::move(source), limit);
 }
 
 // Starts to store calls. PyTorch swallows the exceptions of a recorder. Therefore errors of `on_write` are printed, and
@@ -116,9 +133,9 @@ void bind_program_calls(py::module_& module) {
 
 void bind_call_recorder(py::module_& module) {
   bind_program_calls(module);
-  module.def("start_recording", &call_recorder::start);
+  module.def("start_recording", &start_recording);
   module.def("stop_recording", &call_recorder::stop);
-  module.def("take_calls", &take_calls);
+  module.def("take_calls", [] { return list_of(call_recorder::take(), &tuple_of); });
   module.def("set_module", [](int64_t module) { call_recorder::current_module = module; });
 }
 

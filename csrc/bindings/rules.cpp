@@ -196,7 +196,10 @@ void bind_rules(py::module_& module) {
   module.def("is_in_force", [](uint64_t id, const py::args& /*locals*/) { return autocast::id_in_force() == id; });
   module.def("enter_region", &enter_region);
   module.def("enter_scope", [](uint64_t id) { autocast::enter(scope_guard(autocast::kept(id)), nullptr); });
-  module.def("leave_scope", [] { autocast::leave_to(autocast::depth() - 1); });
+  module.def("leave_scope", [] {
+    TORCH_INTERNAL_ASSERT(autocast::depth() > 0);
+    autocast::leave_to(autocast::depth() - 1);
+  });
   module.def("scope_depth", &autocast::depth);
   module.def("leave_to_depth", &autocast::leave_to);
 }

@@ -79,8 +79,16 @@ Key key_of(const at::Tensor& tensor) {
   if (memory == tensor.unsafeGetTensorImpl()) {
     return {address, 0};
   }
-  const size_t layout = c10::get_hash(tensor.storage_offset(), tensor.sizes(), tensor.strides());
-  return {address, c10::get_hash(layout, tensor.scalar_type(), tensor.is_conj(), tensor.is_neg())};
+  uint64_t layout = 0;
+  const auto mix = [&](int64_t value) {  // `c10::get_hash` returns equal hashes for many views of one tensor.
+    layout = (layout ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15;
+    layout ^= layout >> 32;
+  };
+  mix(tensor.storage_offset());
+  mix(static_cast<int64_t>(tensor.scalar_type()) * 4 + tensor.is_conj() * 2 + tensor.is_neg());
+  std::for_each(tensor.sizes().begin(), tensor.sizes().end(), mix);
+  std::for_each(tensor.strides().begin(), tensor.strides().end(), mix);
+  return {address, layout};
 }
 
 bool ProgramCall::has_non_finite_number() const {

@@ -30,7 +30,8 @@ struct State {
   std::vector<Call> ended;
   std::string recorder;  // The name of the recording tool, or empty.
   size_t limit = 0;
-  std::atomic<bool> stacks{false};
+  // Another thread may still call the function when the recording stops, so `std::atomic_load` reads the pointer.
+  std::shared_ptr<const std::function<std::string()>> source;
   std::atomic<size_t> room{0};  // The number of calls that can be recorded before the limit.
   std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};  // The callback of the recording that runs.
 };
@@ -119,8 +120,8 @@ std::unique_ptr<Frame> intercept(
   visit_inputs(function, [&](const at::Tensor& tensor) {
     call.given.emplace_back(tensor.scalar_type(), tensor.numel(), address_of(tensor));
   });
-  if (state().stacks) {
-    call.stack = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/false, /*cpp=*/false);
+  if (const auto source = std::atomic_load(&state().source)) {
+    call.source = (*source)();
   }
   return frame;
 }
@@ -222,7 +223,7 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
 }
 
 // Stops the recording in a forked process, where no code reads the calls. The forking thread may not have the GIL,
-// so nothing that Python owns is freed.
+// so the Python function of the recording is not freed.
 void stop_in_child() {
   state().handle = at::INVALID_CALLBACK_HANDLE;
   state().recorder.clear();
@@ -232,7 +233,7 @@ void stop_in_child() {
 
 }  // namespace
 
-void start(std::string recorder, bool stacks, size_t limit) {
+void start(std::string recorder, std::function<std::string()> source, size_t limit) {
   has_been_stopped();
   static const int registered = pthread_atfork(nullptr, nullptr, &stop_in_child);
   TORCH_CHECK(registered == 0, recorder, ": expected memory for a fork handler, got none; free some memory");
@@ -246,7 +247,9 @@ void start(std::string recorder, bool stacks, size_t limit) {
   current_module = -1;
   state().ended.clear();
   state().recorder = std::move(recorder);
-  state().stacks = stacks;
+  if (source) {
+    std::atomic_store(&state().source, std::make_shared<const std::function<std::string()>>(std::move(source)));
+  }
   state().room = state().limit = limit;
   autocast::set_rule_observer(&rule_observer);
   handle_of_thread = at::addThreadLocalCallback(
@@ -264,6 +267,7 @@ void stop() {
   state().handle = at::INVALID_CALLBACK_HANDLE;
   has_been_stopped();
   const std::lock_guard<std::mutex> lock(state().mutex);
+  std::atomic_store(&state().source, {});
   state().recorder.clear();
 }
 

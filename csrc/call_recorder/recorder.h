@@ -10,11 +10,10 @@
 
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
-#include <torch/csrc/profiler/combined_traceback.h>
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -38,7 +37,7 @@ struct Call {
   std::vector<at::ScalarType> arrived;  // The dtypes of the redispatch, if there is one.
   std::vector<at::ScalarType> returned;
   std::vector<uintptr_t> made;  // The addresses of the arguments that were cast for the call.
-  std::shared_ptr<torch::CapturedTraceback> stack;
+  std::string source;           // The program's line, if the recording was started with a function for it.
 
   // Returns whether an autocast kernel, polycast's or PyTorch's, applies to the call.
   bool is_taken() const {
@@ -48,9 +47,9 @@ struct Call {
 
 // Starts to record the calls of this thread, and of the threads in which PyTorch runs its backward. One recording runs
 // at a time, and any thread may stop it. The error of a second recording contains the `recorder` of the first.
-// With `stacks`, each call has the Python stack of its caller. After `limit` calls, no more are recorded until
-// `take()`, except within a running call.
-void start(std::string recorder, bool stacks, size_t limit);
+// `source`, if any, returns the line of a new call. It must not throw: PyTorch swallows the exceptions of a recorder,
+// and the call would be lost. After `limit` calls, no more are recorded until `take()`, except within a running call.
+void start(std::string recorder, std::function<std::string()> source, size_t limit);
 void stop();
 
 // Returns the calls that ended since the last `take()`, in the order in which they began.

@@ -11,7 +11,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast.debug import observer
+from polycast.debug import tracing
 from polycast.debug.tracing import trace
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
@@ -262,7 +262,7 @@ def test_the_limits_of_a_trace_are_stated(real_device: str, monkeypatch: pytest.
         linear(ones, ones).sum().backward()  # type: ignore[no-untyped-call]
     assert {call.site.phase for call in t.calls} == {"forward", "backward"}
     assert "calls ran in backward" in str(t)
-    monkeypatch.setattr(observer, "LIMIT", 2)
+    monkeypatch.setattr(tracing, "LIMIT", 2)
     for count in (2, 3):
         with polycast.debug.trace() as t, polycast.autocast(real_device):
             for _ in range(count):

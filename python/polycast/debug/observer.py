@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,9 +17,8 @@ from polycast.debug.module_tracker import ModuleTracker
 from polycast.policy.categories import UNLISTED
 from polycast.policy.rules import BUILT_IN, qualified, shown
 
-LIMIT = 1_000_000  # an observer records up to this many calls between two calls of `take_calls`
-# The program's line for a call is in the innermost frame outside these folders, otherwise in the outermost frame.
-_LIBRARIES = tuple(str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1]))
+# The program's line for a call is in the innermost frame outside these folders.
+_LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1])]
 
 
 class Observer:
@@ -31,13 +31,15 @@ class Observer:
         tool: The name of the tool in errors.
         model: The model whose module names identify the calls.
         lines: Whether to record the program's line for each call.
+        limit: The largest number of calls to record between two calls of ``take_calls``.
     """
 
-    def __init__(self, tool: str, model: nn.Module | None, *, lines: bool = False) -> None:
+    def __init__(self, tool: str, model: nn.Module | None, *, lines: bool = False, limit: int = sys.maxsize) -> None:
         self.modules = ModuleTracker(model)
         self.is_complete = True
         """Whether the number of calls is within the limit, so that all were recorded."""
-        self._recording = tool, lines, LIMIT + 1  # one more call shows that calls were dropped
+        self._recording = tool, _LIBRARIES if lines else None, limit + 1  # one more call shows that calls were dropped
+        self._limit = limit
 
     def __enter__(self) -> "Observer":
         with contextlib.ExitStack() as stack:
@@ -52,14 +54,12 @@ class Observer:
 
     def take_calls(self) -> list[Call]:
         """Return the calls with a floating-point tensor since the previous ``take_calls``, in order."""
-        taken, frames, stacks = take_calls()
-        self.is_complete = len(taken) <= LIMIT
-        lines = [f"{file}:{number}" for file, number in frames]
-        is_own = [not file.startswith(_LIBRARIES) for file, _ in frames]
+        taken = take_calls()
+        self.is_complete = len(taken) <= self._limit
         sites = SiteCounter()
         calls = []
-        for fields, stack in [*zip(taken, stacks or [[]] * len(taken), strict=True)][:LIMIT]:
-            order, name, device, rule, origin, module, backward, arguments, arrived, returned, made = fields
+        for fields in taken[: self._limit]:
+            order, name, device, rule, origin, module, backward, arguments, arrived, returned, made, source = fields
             given = tuple([dtype for dtype, *_ in arguments])
             computed = tuple(arrived) or given
             if any(dtype.is_floating_point for dtype in (*given, *returned)):
@@ -72,7 +72,7 @@ class Observer:
                     computed,
                     tuple(returned),
                     () if computed == given else tuple(self._casts(arguments, arrived, made)),
-                    next((lines[place] for place in stack if is_own[place]), lines[stack[-1]]) if stack else "",
+                    source,
                     order,
                 )
                 calls.append(call)

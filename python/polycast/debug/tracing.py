@@ -10,9 +10,10 @@ from torch import nn
 
 from polycast._text_table import lines_of
 from polycast.debug.calls import BACKWARD, Call, dtype_name
-from polycast.debug.observer import LIMIT, Observer
+from polycast.debug.observer import Observer
 from polycast.torch_internals import disabled
 
+LIMIT = 1_000_000  # a trace records up to this many calls
 _HEAD = ("rule", "given", "computed", "returned", "cast", "from")
 _NO_CALL = (
     "autocast intercepted no call: this thread entered no region for the device of its tensors, or the code was "
@@ -43,7 +44,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
     """A context manager that records the module, the rule and the casts of each call in a region.
 
     A trace changes no result and no random number. It does not record calls in code that ``torch.compile`` compiled,
-    calls without a floating-point tensor, and calls after the first million. It records the thread that enters it, and
+    calls without a floating-point tensor, or calls after the first million. It records the thread that enters it, and
     the threads that run this thread's backward. Any thread may exit the trace.
 
     Args:
@@ -76,7 +77,7 @@ class trace:  # noqa: N801 - lower case, like torch.autocast
         self._calls: tuple[Call, ...] | None = None
 
     def __enter__(self) -> "trace":
-        self._observer = Observer("polycast.debug.trace", self._model, lines=self._lines)
+        self._observer = Observer("polycast.debug.trace", self._model, lines=self._lines, limit=LIMIT)
         self._observer.__enter__()
         return self
 
