@@ -321,6 +321,14 @@ def test_a_call_outside_of_regions_has_advice_for_such_calls(
     assert f"{finding.op}, in {finding.shows.phase}" == where and remedy in finding.remedy
 
 
+def test_a_remedy_keeps_the_other_rules_of_its_module() -> None:
+    model = nn.Linear(64, 2)
+    polycast.assign(model, {"": {"linear": "float16", "stack": {"xpu": "unlisted"}}})
+    with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16):
+        model(6e4 * model.weight.detach().sign())
+    assert found.findings[0].remedy.endswith('{"": {"linear": "fp32", "stack": {"xpu": "unlisted"}}})')
+
+
 def test_inputs_stay_alive_until_the_step_ends() -> None:
     double = Function(lambda x: x * 2)
     model, held = nn.Sequential(nn.Linear(4, 4), double), double.held

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -68,7 +67,8 @@ class CandidatePolicies:
                     rules.setdefault(name, {})[device] = category
         self._modules = [""] if model is None else ["", *_called(model)]
         self._own = {} if model is None else {**assigned(model)}
-        self._own_rules = {module: _by_op(policy) for module, policy in self._own.items()}
+        by_policy = {policy: _by_op(policy) for policy in {*self._own.values()}}
+        self._own_rules = {module: by_policy[policy] for module, policy in self._own.items()}
         self.regions: dict[str, str] = {}
         """Rules of regions for ops in ``_rules``. They override process rules. Rules of modules override them."""
         seen: set[Switch] = set()
@@ -165,7 +165,6 @@ class CandidatePolicies:
         return False
 
 
-@cache
 def _by_op(policy: Policy) -> dict[str, _Rules]:
     """Return the rules of each op in a policy."""
     found: dict[str, _Rules] = {}

@@ -14,6 +14,7 @@ from polycast.debug.program_calls import CAST, Rule, StepCalls
 from polycast.debug.rule_search import Advice, advise
 from polycast.debug.tensor_stats import Magnitude, largest, most, read_numbers
 from polycast.policy.categories import UNLISTED
+from polycast.policy.rules import Casts
 from polycast.scope.assignment import assigned
 
 _TENSORS = 2  # if there are more tensors, the largest value of each dtype is printed
@@ -146,7 +147,7 @@ def _remedy(values: NonFinite, flow: Flow, advice: Advice, model: nn.Module, inp
         dtype = step.calls[advice.culprit].outputs[0].dtype
         return f"{scale}the program itself casts it: remove the cast to {dtype_name(dtype)}"
     if advice.rules:
-        return f"{scale}tried, and finite: {code(advice.rules, model)}"
+        return f"{scale}tried, and finite: {code(step, advice.rules, model)}"
     return f"{scale}{_tried_in_vain(step, failing, advice)}"
 
 
@@ -168,15 +169,18 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
     return f"{tried}: polycast.debug.bisect searches all rules"
 
 
-def code(rules: Sequence[Rule], model: nn.Module) -> str:
+def code(step: StepCalls, rules: Sequence[Rule], model: nn.Module) -> str:
     """Return the code that sets rules for modules or for the whole program."""
     ops, known = [op for _, op in rules], assigned(model)
-    has_own = any(rule.op in ops for policy in known.values() for rule in policy.by_overload())
+    has_own = any(
+        one.origin.startswith("module: ") and one.op.partition(".")[0] in ops
+        for index in range(len(step.calls))
+        for one in (step.intercepted(index) if step.is_lower(index) else ())
+    )
     if not has_own and not all(place for place, _ in rules):
         return f"polycast.Policy({json.dumps(dict.fromkeys(ops, 'fp32'))})"
-    given: dict[str, dict[str, str]] = {}
+    given: dict[str, dict[str, Casts]] = {}
     for place, op in rules:
         for name in [place] if place else ["", *known]:  # the rules of a module override the rules of the model
-            own = {str(key): str(rule) for key, rule in known[name].rules.items()} if name in known else {}
-            given.setdefault(name, own)[op] = "fp32"
+            given.setdefault(name, dict(known[name].rules) if name in known else {})[op] = "fp32"
     return f"polycast.assign(model, {json.dumps(given)})"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from polycast import devices
 from polycast._extension import ProgramCall
 from polycast.debug.calls import FORWARD, STEP
 from polycast.debug.program_calls import Key, StepCalls, Values
-from polycast.debug.tensor_stats import largest_error
 
 # These calls do not count as readers: they use a tensor's shape, share or copy its values, or check them.
 _NOT_READERS = ("_like", "::detach", "::item", "::_local_scalar_dense", "::isfinite", "::isnan", "::isinf")
@@ -151,7 +151,7 @@ class NonFinite:
         if here is None or wide is None or not all(map(is_finite, outputs(self.step, wide, ends))):
             return None
         for index in indices:
-            if largest_error(*(outputs(self.step, values, [index]) for values in (here, wide))) == math.inf:
+            if is_worse(*(outputs(self.step, values, [index]) for values in (here, wide))):
                 return index
         return flow.start
 
@@ -168,7 +168,8 @@ class NonFinite:
         here, wide = (self.step.again(flow.borders, is_wide=True, given=one) for one in (here, {**here, **mixed}))
         if here is None or wide is None:
             return True
-        return largest_error(*(outputs(self.step, values, flow.borders) for values in (here, wide))) > _SAME
+        borders = zip(outputs(self.step, here, flow.borders), outputs(self.step, wide, flow.borders), strict=True)
+        return any(difference(one, two) > _SAME for one, two in borders)
 
 
 def _reads_values(call: ProgramCall) -> bool:
@@ -182,7 +183,31 @@ def is_finite(tensor: Tensor) -> bool:
     return True
 
 
+def is_worse(results: list[Tensor], expected: list[Tensor]) -> bool:
+    """Return whether any element of the results is non-finite where the expected one is finite."""
+    bad = [both for both in zip(results, expected, strict=True) if not is_finite(both[0])]
+    return any(
+        one.shape != right.shape or bool((right.to_dense().isfinite() & ~one.to_dense().isfinite()).any())
+        for one, right in bad
+    )
+
+
 def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]:
     """Return the floating-point and complex outputs of calls."""
     keys = dict.fromkeys(output.key for index in indices for output in step.calls[index].outputs)
     return [values[key] for key in keys if values[key].is_floating_point() or values[key].is_complex()]
+
+
+def difference(one: Tensor, right: Tensor) -> float:
+    """Return the error of a tensor, relative to the norm of the right one, over the right one's finite elements."""
+    if one.shape != right.shape:  # `torch.unique`, for example, may return more elements in float32
+        return math.inf
+    if right.is_sparse:  # the gradient of an embedding may be sparse
+        one, right = one.to_dense(), right.to_dense()
+    if not devices.facts_of(right.device.type).has_float64:
+        one, right = one.cpu(), right.cpu()
+    right = right.to(torch.promote_types(right.dtype, torch.float64))
+    known = right.isfinite()
+    right = right.where(known, 0)
+    off = (one.to(right.dtype).where(known, 0) - right).norm()
+    return float((off / right.norm()).nan_to_num(nan=torch.inf)) if off != 0 else 0.0

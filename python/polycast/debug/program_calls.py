@@ -1,5 +1,6 @@
 """The calls of a step: the calls that made the inputs of each call, and a way to run calls again."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property
@@ -110,6 +111,11 @@ class StepCalls:
     def _forward(self) -> list[int]:
         return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
 
+    @cached_property
+    def _nodes(self) -> list[tuple[int, int]]:
+        """The node and the index of each call in forward, in the order of the nodes."""
+        return sorted((self.calls[index].node, index) for index in self._forward)
+
     def gradient_of(self, index: int) -> int | None:
         """Return the call whose gradient a call computes: the last forward call before the call's node existed.
 
@@ -118,8 +124,8 @@ class StepCalls:
         call = self.calls[index]
         if call.node == _NO_NODE or call.function:
             return None
-        before = (one for one in self._forward if self.calls[one].node <= call.node)
-        return max(before, key=lambda one: (self.calls[one].node, one), default=None)
+        place = bisect_right(self._nodes, (call.node, len(self.calls)))
+        return self._nodes[place - 1][1] if place else None
 
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
@@ -223,36 +229,44 @@ class StepCalls:
         given: Values | None = None,
         leaf: Callable[[Tensor], Tensor] = Tensor.detach,
     ) -> Values | None:
-        """Run calls again, in order, and return the values of their outputs; None if a call fails.
+        """Run calls again, as :meth:`run` does. Return None if a call fails.
 
-        A call that communicates with other processes is not run, and counts as failed. The random state is unchanged.
-
-        Args:
-            indices: The indices of the calls. Without ``given``, the calls that made overwritten inputs run as well.
-            rules: The ops that have the rule fp32 in a module. ``CAST`` omits the program's casts to a lower precision.
-            is_wide: Whether to run all calls in float32, with autocast off.
-            given: Values by key, which replace the recorded inputs.
-            leaf: A function that is applied to each floating-point input that none of the calls makes.
+        Without ``given``, the calls that made overwritten inputs run as well. The random state is unchanged.
         """
-        indices = sorted(indices) if given else self.before(indices, 0)
-        if any(map(self._communicates, indices)):
-            return None
         restore_random_state = devices.random_state()  # each run draws the same masks of dropout
         try:
-            return self._run(indices, rules, is_wide, given or {}, leaf)
+            needed = indices if given else self.before(indices, 0)
+            return self.run(needed, rules, is_wide=is_wide, given=given, leaf=leaf)
         except Exception:  # a kernel may raise any exception for a dtype that it does not support
             return None
         finally:
             restore_random_state()
 
-    def _run(
+    def run(
         self,
-        indices: Sequence[int],
-        rules: Collection[Rule],
-        is_wide: bool,
-        given: Values,
-        leaf: Callable[[Tensor], Tensor],
+        indices: Iterable[int],
+        rules: Collection[Rule] = (),
+        *,
+        is_wide: bool = False,
+        given: Values | None = None,
+        leaf: Callable[[Tensor], Tensor] = Tensor.detach,
     ) -> Values:
+        """Run calls again, in order, and return the values of their outputs.
+
+        Args:
+            indices: The indices of the calls.
+            rules: The ops that have the rule fp32 in a module. ``CAST`` omits the program's casts to a lower precision.
+            is_wide: Whether to run all calls in float32, with autocast off.
+            given: Values by key, which replace the recorded inputs.
+            leaf: A function that is applied to each floating-point input that none of the calls makes.
+
+        Raises:
+            RuntimeError: If a call communicates with other processes.
+            Exception: If a kernel raises it, for example because it rejects a dtype.
+        """
+        indices = sorted(indices)
+        if any(map(self._communicates, indices)):
+            raise RuntimeError("a call that communicates with other processes cannot run again in one process")
         values: Values = {}
         cut: set[Key] = set()  # the program detached the tensors with these keys
         calls = [self.calls[index] for index in indices]
@@ -262,7 +276,7 @@ class StepCalls:
             for one in call.inputs:
                 tensor = values.get(one.key)
                 if tensor is None:
-                    tensor = given.get(one.key, one.tensor).detach()
+                    tensor = (given or {}).get(one.key, one.tensor).detach()
                     if tensor.is_floating_point():
                         tensor = leaf(tensor.float() if is_wide and tensor.dtype in LOWER else tensor)
                     tensor = tensor.clone() if copies else tensor

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from polycast.debug.calls import BACKWARD, FORWARD, is_cast
-from polycast.debug.first_nonfinite import is_finite, outputs
+from polycast.debug.first_nonfinite import difference, is_finite, is_worse, outputs
 from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.search import minimal_sets
-from polycast.debug.tensor_stats import largest_error
 
 _DEPTHS = (6, 24, 96, 400)  # a search reruns up to 6 calls, then up to 24, 96 and 400
 _CLOSE = 0.1  # a result is right if its error, relative to float32, is at most this large
@@ -52,7 +51,7 @@ def advise(step: StepCalls, failing: int) -> Advice:
     if of == failing and not (call.is_in_region or is_cast(step.op(failing))):
         before = step.before([failing], len(step.calls))
         alone, whole = (trial(indices, (), True) for indices in ([failing], before))
-        if whole is not None and all(map(is_finite, whole)) and largest_error(alone, whole) <= _CLOSE:
+        if whole is not None and all(map(is_finite, whole)) and _error(alone, whole) <= _CLOSE:
             return Advice(failing, failing, is_finite_wide=True)  # a rule for an earlier op is not the best fix
     advice = _search(step, of, trial, ())
     for _ in range(_ROUNDS if advice.rules and of == failing else 0):
@@ -122,7 +121,7 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
         if truth is not None and (advice.is_finite_wide or is_given):
 
             def error(rules: Sequence[Rule], truth: list[Tensor] = truth, run: Trial = run) -> float:
-                return largest_error(run((*base, *rules), False), truth)
+                return _error(run((*base, *rules), False), truth)
 
             is_failing = error(()) == math.inf
             if advice.is_finite_wide and not is_failing:  # every rule would seem to help
@@ -139,13 +138,20 @@ def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -
                 off = error(rules)
                 is_better = off <= (_CLOSE if second else sys.float_info.max)
                 found = run((*base, *rules), False, earlier) if is_better else None
-                if largest_error(found, whole) < math.inf:
+                if found is not None and not is_worse(found, whole):
                     if off <= _CLOSE:
                         return _finish(step, indices, advice, (*base, *rules))
                     second = rules
         if truth is None or len(indices) < depth:
             break
     return _finish(step, indices, advice, (*base, *second)) if second else advice
+
+
+def _error(found: list[Tensor] | None, truth: list[Tensor]) -> float:
+    """Return the error of results, or infinity if a result is non-finite or unknown."""
+    if found is None or is_worse(found, truth):
+        return math.inf
+    return max(difference(one, right) for one, right in zip(found, truth, strict=True))
 
 
 def _finish(step: StepCalls, indices: Sequence[int], advice: Advice, rules: tuple[Rule, ...]) -> Advice:

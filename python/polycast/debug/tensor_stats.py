@@ -77,19 +77,12 @@ def largest(tensor: Tensor) -> Tensor:
     return torch.where(plain.isnan().any(), math.nan, most)  # XLA's maximum ignores NaNs
 
 
-def largest_error(results: list[Tensor] | None, expected: list[Tensor]) -> float:
-    """Return the largest of the ``relative_errors`` without masks; infinity if results are unknown or shapes differ."""
-    found, right = ([part for one in given or () if (part := local(one)) is not None] for given in (results, expected))
-    errors = None if results is None else relative_errors(found, right, mask=-math.inf)
-    return math.inf if errors is None else max(errors[0].tolist())
-
-
 @torch.no_grad()
-def relative_errors(results: list[Tensor], expected: list[Tensor], mask: float = _MASK) -> Tensor | None:
+def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | None:
     """Return the error of each result relative to the norm of the expected one, and the norms; None if shapes differ.
 
     A non-finite element that equals the expected one is not an error. Other non-finite elements are infinite errors. An
-    element that is at most ``mask`` in both results counts as masked, not as an error, unless all elements are masked.
+    element that is very negative in both results counts as masked, not as an error, unless all elements are masked.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None
@@ -97,7 +90,7 @@ def relative_errors(results: list[Tensor], expected: list[Tensor], mask: float =
     for result, other in zip(results, expected, strict=True):
         dtype = torch.float64 if torch.float64 in (result.dtype, other.dtype) else torch.float32
         one, right = result.to(dtype), other.to(result.device, dtype)
-        masks = (one <= mask) & (right <= mask)
+        masks = (one <= _MASK) & (right <= _MASK)
         masks = masks & ~masks.all()
         same = (one == right) | (one.isnan() & right.isnan()) | masks
         off = torch.where(same, 0, one - right)
