@@ -52,15 +52,11 @@ def agree(
     each dimension of each mesh. The tensor has a flag for non-finite gradients, a flag for the existence of gradients
     and, with ``with_norms``, the norms of each rank. If no rank has a gradient, both results are empty.
     """
-    found_infs, norms = FoundInfs(), list[Tensor]()
-    for check in checks:
-        found_infs[check.found_inf.device] = check.found_inf
-        if check.norm is not None and check.mesh is None:
-            norms.append(moved(check.norm, device))
-    if not meshes:
-        return found_infs, norms
-    found_inf = any_found([check.found_inf for check in checks], device)
-    flags = torch.stack([found_inf, torch.full_like(found_inf, bool(checks))])
+    wholes = (check.norm for check in checks if check.mesh is None)
+    norms = [moved(norm, device) for norm in wholes if norm is not None]
+    found = [moved(check.found_inf, device) for check in checks]
+    nothing = torch.zeros(2, dtype=torch.float32)
+    flags = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else nothing
     for mesh, shards in meshes.items():  # the sum of each mesh includes the flags of the meshes before it
         flags = moved(flags, shards.device)
         summed = torch.cat([flags, _norms_by_rank(checks, mesh, shards)]) if with_norms else flags

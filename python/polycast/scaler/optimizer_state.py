@@ -94,7 +94,13 @@ class OptimizerState:
             self.meshes = meshes_of(param_groups)
             if self.process_group is not None:
                 self.meshes[self.process_group] = Shards(device)
-        return agree(checks, self.meshes, device, with_norms)
+        if self.meshes:
+            return agree(checks, self.meshes, device, with_norms)
+        found_infs, norms = dict[Any, Tensor](), list[Tensor]()
+        for check in checks:
+            found_infs[check.found_inf.device] = check.found_inf
+            norms += [] if check.norm is None else [moved(check.norm, device)]
+        return found_infs, norms
 
     def non_finite(self, param_groups: list[Group]) -> list[str]:
         """Return the names of the parameters whose gradients were non-finite on this rank, with a sync."""
