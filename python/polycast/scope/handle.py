@@ -1,12 +1,9 @@
 """Handles that undo a change."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from polycast import _warnings
 from polycast._extension import installed_kernels
-
-Made = TypeVar("Made", bound="Handle")
 
 
 class Handle:
@@ -26,7 +23,7 @@ class Handle:
         if restore is not None:
             restore()
 
-    def __enter__(self: Made) -> Made:
+    def __enter__(self) -> "Handle":
         return self
 
     def __exit__(self, *error: object) -> None:
