@@ -108,8 +108,3 @@ def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> T
     each value. Each owner has its own vector, because a graph would change when two owners stop sharing a vector.
     """
     return torch.tensor(values, dtype=torch.float64).to(device)
-
-
-def on_device(device: torch.device, tensor: Tensor) -> Tensor:
-    """Return a one-element tensor on the device. A tensor on the host is uploaded as a vector."""
-    return tensor if tensor.device.type == "xla" else tensor.detach().reshape(1).to(device)
