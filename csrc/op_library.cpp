@@ -9,20 +9,20 @@
 // - `found_inf`: one float32 element. If it is not zero, a step changes nothing.
 // - `grad_scale`: one element. A step divides the gradients by it, and `norm` divides the norm by it.
 // - `clip_coef`: one element. A step multiplies the gradients by it.
-// - `lr`: one element, on the CPU or on the device of the parameters.
+// - `lr_tensor`: one element, on the CPU or on the device of the parameters. It replaces `lr`.
 #include <torch/library.h>
 
 TORCH_LIBRARY(polycast, library) {
   library.def(
       "adam_step_(Tensor(a!)[] params, Tensor(f!)[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
-      "Tensor(d!)[] max_exp_avg_sqs, Tensor(e!)[] steps, *, Tensor lr, float beta1, float beta2, float weight_decay, "
-      "float eps, bool decoupled_weight_decay, bool maximize, Tensor? found_inf=None, Tensor? grad_scale=None, "
-      "Tensor? clip_coef=None) -> ()");
+      "Tensor(d!)[] max_exp_avg_sqs, Tensor(e!)[] steps, *, float lr, float beta1, float beta2, float weight_decay, "
+      "float eps, bool decoupled_weight_decay, bool maximize, Tensor? lr_tensor=None, Tensor? found_inf=None, "
+      "Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
   // A momentum buffer starts at zero.
   library.def(
-      "sgd_step_(Tensor(a!)[] params, Tensor(c!)[] grads, Tensor(b!)[] momentum_buffers, *, Tensor lr, "
-      "float weight_decay, float momentum, bool nesterov, bool maximize, Tensor? found_inf=None, "
-      "Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
+      "sgd_step_(Tensor(a!)[] params, Tensor(c!)[] grads, Tensor(b!)[] momentum_buffers, *, float lr, "
+      "float weight_decay, float momentum, bool nesterov, bool maximize, Tensor? lr_tensor=None, "
+      "Tensor? found_inf=None, Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 
   // `found_inf` is 1 if any tensor has a non-finite element, otherwise 0. `non_finite` has such a flag for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");

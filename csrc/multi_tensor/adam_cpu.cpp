@@ -66,17 +66,18 @@ void adam_step_cpu(
     at::TensorList exp_avg_sqs,
     at::TensorList max_exp_avg_sqs,
     at::TensorList steps,
-    const at::Tensor& lr,
+    double lr,
     double beta1,
     double beta2,
     double weight_decay,
     double eps,
     bool decoupled_weight_decay,
     bool maximize,
+    const OptionalTensor& lr_tensor,
     const OptionalTensor& found_inf,
     const OptionalTensor& grad_scale,
     const OptionalTensor& clip_coef) {
-  const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
+  const StepScalars scalars{lr_tensor, found_inf, grad_scale, clip_coef};
   const auto run_all = [&](auto has_maximum, auto decays) {
     constexpr bool amsgrad = has_maximum, decays_grad = decays;
     using Algorithm = AdamAlgorithm<float, amsgrad, decays_grad>;
@@ -85,7 +86,7 @@ void adam_step_cpu(
       std::vector<double> counts;
       counts.reserve(steps.size());
       std::transform(steps.begin(), steps.end(), std::back_inserter(counts), &advance);
-      const AdamOptions options{lr.item<double>(), beta1, beta2, weight_decay, eps, decoupled_weight_decay};
+      const AdamOptions options{value_or(lr_tensor, lr), beta1, beta2, weight_decay, eps, decoupled_weight_decay};
       const auto in_float = constants_of<float>(options, counts);
       const auto in_double =
           items.has_double() ? constants_of<double>(options, counts) : std::vector<AdamConstants<double>>();

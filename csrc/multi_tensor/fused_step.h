@@ -13,9 +13,9 @@ namespace polycast::optim {
 
 using multi_tensor::OptionalTensor;
 
-// The scalars of a step, in the order of the schema.
+// The tensors among the scalars of a step, in the order of the schema.
 struct StepScalars {
-  at::Tensor lr;
+  OptionalTensor lr;
   OptionalTensor found_inf;
   OptionalTensor grad_scale;
   OptionalTensor clip_coef;

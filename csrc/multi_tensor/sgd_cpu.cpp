@@ -40,15 +40,16 @@ void sgd_step_cpu(
     at::TensorList params,
     at::TensorList grads,
     at::TensorList momentum_buffers,
-    const at::Tensor& lr,
+    double lr,
     double weight_decay,
     double momentum,
     bool nesterov,
     bool maximize,
+    const OptionalTensor& lr_tensor,
     const OptionalTensor& found_inf,
     const OptionalTensor& grad_scale,
     const OptionalTensor& clip_coef) {
-  const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
+  const StepScalars scalars{lr_tensor, found_inf, grad_scale, clip_coef};
   const auto run_all = [&](auto has_momentum, auto looks_ahead, auto decays) {
     constexpr bool with_momentum = has_momentum, with_nesterov = with_momentum && looks_ahead, decays_grad = decays;
     using Algorithm = SgdAlgorithm<float, with_momentum, with_nesterov, decays_grad>;
@@ -56,7 +57,7 @@ void sgd_step_cpu(
       const auto algorithm = [&](auto zero) {
         using Math = decltype(zero);
         const SgdConstants<Math> constants{
-            static_cast<Math>(lr.item<double>()), static_cast<Math>(weight_decay), static_cast<Math>(momentum)};
+            static_cast<Math>(value_or(lr_tensor, lr)), static_cast<Math>(weight_decay), static_cast<Math>(momentum)};
         return SgdAlgorithm<Math, with_momentum, with_nesterov, decays_grad>{
             constants, static_cast<Math>(grad_factor(scalars, maximize))};
       };

@@ -29,8 +29,7 @@ lists = [[torch.rand(3, 3).to("xla") for _ in range(4)] for _ in range(4)]
 steps = [torch.zeros(()).to("xla") for _ in range(4)]
 options = {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8, "maximize": False}
 torch_xla.sync(wait=True)
-lr = torch.tensor(0.1, dtype=torch.float64)
-torch.ops.polycast.adam_step_(*lists, [], steps, lr=lr, decoupled_weight_decay=False, **options)
+torch.ops.polycast.adam_step_(*lists, [], steps, lr=0.1, decoupled_weight_decay=False, **options)
 torch_xla.sync(wait=True)
 print(steps[0].item())
 """
@@ -86,7 +85,7 @@ WRONG: dict[str, Callable[[], dict[str, Any]]] = {
 @pytest.mark.parametrize("title", WRONG)
 def test_invalid_input_raises_before_any_write(title: str, recorded_error: RecordedError) -> None:
     param = torch.ones(2, device="xla")
-    options = {"lr": torch.tensor(0.1), "weight_decay": 0.0, "momentum": 0.9, "nesterov": False, "maximize": False}
+    options = {"lr": 0.1, "weight_decay": 0.0, "momentum": 0.9, "nesterov": False, "maximize": False}
     given = {"params": [param], "grads": [zeros(2)], "momentum_buffers": [zeros(2)], **options}
     with recorded_error():
         torch.ops.polycast.sgd_step_(**{**given, **WRONG[title]()})

@@ -75,7 +75,7 @@ def mixed(optimizer: Any) -> list[Tensor]:
     return [optimizer.param_groups[0]["params"][0].detach(), torch.ones(3, device="meta")]
 
 
-PLAIN_SGD: dict[str, Any] = {"lr": ONE, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False, "maximize": False}
+PLAIN_SGD: dict[str, Any] = {"lr": 1.0, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False, "maximize": False}
 # Each case has its settings, and a call that raises. The call's argument is an optimizer of two groups.
 CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state_dtype of a first group": ("SGD", lambda _: SGD([{"params": three(), "state_dtype": F32}])),

@@ -29,7 +29,7 @@ def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str
     def one(dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.ones((), dtype=dtype, device=device)
 
-    scalars = {"lr": one(), "found_inf": one() * 0, "grad_scale": one() * 2, "clip_coef": one() / 2}
+    scalars = {"lr": 0.0, "lr_tensor": one(), "found_inf": one() * 0, "grad_scale": one() * 2, "clip_coef": one() / 2}
     table: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         "find_non_finite": ((ones(),), {}),
         "norm": ((ones(), False), {}),

@@ -265,11 +265,11 @@ def _facts_of(device: torch.device) -> devices.DeviceType:
 
 def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.device) -> None:
     """Add the learning rate, and the scalars that are not None, to an operator's arguments."""
-    if not isinstance(lr, Tensor):
-        lr = torch.scalar_tensor(float(lr), dtype=torch.float64, device=_CPU)
-    elif not lr.is_floating_point():
-        lr = lr.to(torch.float32)
-    arguments["lr"] = lr if lr.device in (_CPU, device) else moved(lr, device)
+    if isinstance(lr, Tensor):
+        lr = lr if lr.is_floating_point() else lr.to(torch.float32)
+        arguments["lr_tensor"] = lr if lr.device in (_CPU, device) else moved(lr, device)
+        lr = 0.0
+    arguments["lr"] = float(lr)
     for name, scalar in scalars.items():
         if scalar is not None:
             arguments[name] = scalar if scalar.device == device else moved(scalar, device)

@@ -18,7 +18,7 @@ Arguments: TypeAlias = dict[str, Any]  # an operator has these arguments after i
 
 NOTHING: Arguments = {}
 # These arguments of the operators are tensors of one element.
-_SCALARS = ("lr", "found_inf", "grad_scale", "clip_coef", "inv_scale")
+_SCALARS = ("lr_tensor", "found_inf", "grad_scale", "clip_coef", "inv_scale")
 _PLACE = re.compile(r"\w+\[(\d+)\](?=: expected )")  # the operators' errors begin with a list and an index
 
 

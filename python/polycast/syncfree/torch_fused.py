@@ -54,10 +54,10 @@ def sgd_step_(*lists: Tensors, **options: Any) -> None:
 
 def _step(
     op: str, update: Callable[..., None], lists: tuple[Tensors, ...], counters: tuple[Tensors, ...],
-    *, lr: Tensor, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
-    **options: Any,
+    *, lr: float, lr_tensor: Tensor | None = None, found_inf: Tensor | None = None, grad_scale: Tensor | None = None,
+    clip_coef: Tensor | None = None, **options: Any,
 ) -> None:  # fmt: skip
-    check_arguments(op, [*lists, *counters], [lr, found_inf, grad_scale, clip_coef])
+    check_arguments(op, [*lists, *counters], [lr_tensor, found_inf, grad_scale, clip_coef])
     params, scalars = lists[0], (grad_scale, clip_coef)
     has_values = bool(params) and not params[0].is_meta and not hasattr(params[0], "fake_device")
     with below_autograd():
@@ -71,7 +71,8 @@ def _step(
                 taken, given = [taken[0], list(foreach_div(taken[1], wide)), *taken[2:]], None
             update(
                 *taken, *([each[place] for place in places] for each in counters), grad_scale=given, found_inf=skip,
-                lr=lr.item() if lr.is_cpu else lr.reshape(()).float(), **options,
+                lr=lr if lr_tensor is None else lr_tensor.item() if lr_tensor.is_cpu else lr_tensor.reshape(()).float(),
+                **options,
             )  # fmt: skip
             for original, copies in zip([originals[0], *originals[2:]], [taken[0], *taken[2:]], strict=True):
                 if copies is not original:

@@ -9,7 +9,7 @@ from torch.library import Library
 
 from polycast._extension import check_arguments
 from polycast.xla.arithmetic import SGD, Adam, Controls, compute_dtype, next_scale
-from polycast.xla.computation import call, on_device, own_memory, update, upload
+from polycast.xla.computation import call, own_memory, update, upload
 from polycast.xla.ops import Op, like, non_finite_flags, scalar, total_norm
 
 Tensors: TypeAlias = list[Tensor]
@@ -47,19 +47,19 @@ def sgd_step_(
 
 def _step(
     op: str, arithmetic: Adam | SGD, lists: Sequence[Tensors], numbers: tuple[float, ...],
-    *, lr: Tensor, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
+    *, lr: float, lr_tensor: Tensor | None = None, found_inf: Tensor | None = None, grad_scale: Tensor | None = None,
+    clip_coef: Tensor | None = None,
 ) -> None:  # fmt: skip
     """Update the tensors of all lists except the second one, which has the gradients."""
-    optional = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef}
-    check_arguments(op, lists, [lr, *optional.values()])
+    optional = {"lr": lr_tensor, "found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef}
+    check_arguments(op, lists, list(optional.values()))
     tensors = list(filter(len, lists))
     if not tensors:
         return
-    device = tensors[0][0].device
-    scalars = {name: on_device(device, tensor) for name, tensor in optional.items() if tensor is not None}
-    is_input = lr.device.type == "xla"  # an input `lr` replaces its element in the vector
-    scalars.update({"lr": lr} if is_input else {})
-    vector = upload((0.0 if is_input else float(lr.item()), *numbers), device, id(tensors[0][0]))
+    if lr_tensor is not None and lr_tensor.is_cpu:
+        lr, optional["lr"] = lr_tensor.item(), None
+    scalars = {name: tensor for name, tensor in optional.items() if tensor is not None}
+    vector = upload((lr, *numbers), tensors[0][0].device, id(tensors[0][0]))  # a scalar `lr` replaces the first element
     params, grads, *states = tensors
     rows = list(zip(params, *states, strict=True))
     written = list(chain.from_iterable(rows))
@@ -89,7 +89,7 @@ def norm(tensors: Tensors, infinity: bool, grad_scale: Tensor | None = None) -> 
     The norm is in float64 if any tensor is, otherwise in float32. The squares of float64 elements can overflow.
     """
     check_arguments("norm", [tensors], [grad_scale])
-    divisors = [] if grad_scale is None else [on_device(tensors[0].device, grad_scale)]
+    divisors = [] if grad_scale is None else [grad_scale]
 
     def build(ops: list[Op]) -> list[Op]:
         given, scales = ops[: len(tensors)], list(map(scalar, ops[len(tensors) :]))
@@ -115,7 +115,7 @@ def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
 
     check_arguments("unscale_", [grads], [found_inf, inv_scale])
     own_memory(grads)
-    (non_finite,) = update("unscale", build, [*grads, found_inf], [on_device(found_inf.device, inv_scale)])
+    (non_finite,) = update("unscale", build, [*grads, found_inf], [inv_scale])
     return non_finite
 
 
@@ -123,4 +123,4 @@ def update_scale_(scale: Tensor, growth_tracker: Tensor, found_inf: Tensor, *num
     """Lower the scale after an overflow, but not below its minimum. Raise it after enough steps, up to its maximum."""
     check_arguments("update_scale_", [], [scale, growth_tracker, found_inf])
     vector = upload(numbers, scale.device)
-    update("scale", next_scale, [scale, growth_tracker], [on_device(scale.device, found_inf), vector])
+    update("scale", next_scale, [scale, growth_tracker], [found_inf, vector])
