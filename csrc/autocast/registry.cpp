@@ -14,6 +14,7 @@
 #include "autocast/builtin_policy.h"
 #include "autocast/kernel.h"
 #include "autocast/rules.h"
+#include "process_state.h"
 
 namespace polycast::autocast {
 
@@ -30,9 +31,7 @@ struct State {
 };
 
 State& state() {
-  // The state is never destroyed, because the dispatcher may be destroyed before static objects.
-  static State* const instance = new State;
-  return *instance;
+  return process_state<State>();
 }
 
 bool has_kernel(const BuiltInRule& rule) {
