@@ -16,7 +16,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     """
     asked, names = name.lower(), {other.lower(): other for other in sorted(known)}
     longer = [other for other in names if len(name) > 2 and other.startswith(asked)]
-    near = [min(longer, key=len)] if longer else get_close_matches(asked, names, n=1)
+    near = [min(longer, key=len)] if longer else get_close_matches(asked, names, 1, 0.7)
     return names[near[0]] if near else None
 
 
