@@ -3,8 +3,8 @@
 // The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
 // all of its arguments before it writes. It increments the version of every tensor that it may write. The exception is
 // a skipped step on the CPU, where the kernel can read `found_inf`. On the CPU an operator is one fused pass over all
-// tensors, on XLA one computation. For other devices, Python registers kernels that call
-// PyTorch's. With `grad_scale` or `clip_coef`, PyTorch's fused steps may write the divided gradients as well.
+// tensors, on XLA one computation. For other devices, Python registers kernels that call PyTorch's. With `grad_scale`
+// or `clip_coef`, PyTorch's fused steps may write the divided gradients as well.
 //
 // - `found_inf`: one float32 element. If it is not zero, a step changes nothing.
 // - `grad_scale`: one element. A step divides the gradients by it, and `norm` divides the norm by it.

@@ -59,7 +59,7 @@ def _step(
     if lr_tensor is not None and lr_tensor.is_cpu:
         lr, optional["lr"] = lr_tensor.item(), None
     scalars = {name: tensor for name, tensor in optional.items() if tensor is not None}
-    vector = upload((lr, *numbers), tensors[0][0].device, id(tensors[0][0]))  # a scalar `lr` replaces the first element
+    vector = upload((lr, *numbers), tensors[0][0].device, id(tensors[0][0]))
     params, grads, *states = tensors
     rows = list(zip(params, *states, strict=True))
     written = list(chain.from_iterable(rows))
@@ -68,8 +68,8 @@ def _step(
         count = len(written)
         gradients, (vector, *others) = ops[count : count + len(rows)], ops[count + len(rows) :]
         given = dict(zip(scalars, map(scalar, others), strict=True))
-        lr_given, *rest = [scalar(vector, index) for index in range(1 + len(numbers))]
-        controls = Controls([given.pop("lr", lr_given).cast("f64"), *rest], **given)
+        number, *rest = [scalar(vector, index) for index in range(1 + len(numbers))]
+        controls = Controls([given.pop("lr", number).cast("f64"), *rest], **given)
         taken = iter(ops[:count])
         return [op for grad in gradients for op in arithmetic.update(controls, grad, *islice(taken, len(rows[0])))]
 
