@@ -98,6 +98,7 @@ WORKLOADS = {
     "resnet50": Workload("ResNet-50", resnet_50()),
     "gpt2": Workload("GPT-2 small", gpt()),
     "4000x64": Workload("4000 x 64", ((64,),) * 4000),
+    "1x8": Workload("1 x 8", ((8,),)),
     "64x1M-bf16": Workload("64 x 1M bf16", ((MEBI,),) * 64, torch.bfloat16),
 }
 # XLA compiles and runs these workloads on the CPU in seconds.

@@ -55,8 +55,9 @@ class watch:  # noqa: N801 - lower case, like torch.autocast
     """A context manager that finds the ops that make infinities and NaNs in forward, backward or an optimizer's step.
 
     It also finds rules that avoid them. The watch stores references to the inputs of all calls of a step, which can
-    double the memory use. Before a step writes weights, the watch searches for the calls that make non-finite values.
-    It runs earlier calls again, to find where the problem begins, and tries rules that may avoid it.
+    take two to four times the memory of the program. Before a step writes weights, the watch searches for the calls
+    that make non-finite values. It runs earlier calls again, to find where the problem begins, and tries rules that may
+    avoid it.
 
     An overflow in backward is not a finding if a scaler skips the step, unless over 16 consecutive steps overflow.
     Intended infinities, such as ``masked_fill(mask, -math.inf)``, are not findings. Infinities that change no result,
