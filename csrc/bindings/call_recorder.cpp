@@ -107,6 +107,7 @@ void bind_program_calls(py::module_& module) {
       .def_readonly("in_step", &ProgramCall::in_step)
       .def_readonly("task", &ProgramCall::task)
       .def_readonly("node", &ProgramCall::node)
+      .def_readonly("thread", &ProgramCall::thread)
       .def_readonly("function", &ProgramCall::function)
       .def_property_readonly("weight", [](const ProgramCall& call) { return reinterpret_cast<intptr_t>(call.weight); })
       .def_readonly("first", &ProgramCall::first)
@@ -122,7 +123,7 @@ void bind_program_calls(py::module_& module) {
   module.def("start_holding", &start_holding);
   module.def("pause_holding", &call_recorder::pause_holding);
   module.def("set_step", &call_recorder::set_step);
-  module.def("any_non_finite", &call_recorder::any_non_finite);
+  module.def("any_non_finite", &call_recorder::any_non_finite, py::call_guard<py::gil_scoped_release>());
   module.def("held_count", &call_recorder::held_count);
   module.def("held_calls", &call_recorder::held_calls);
   module.def("drop_calls", &call_recorder::drop_calls);

@@ -1,5 +1,6 @@
 #include "call_recorder/program_calls.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/ops/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -43,9 +44,15 @@ const c10::DispatchKeySet wrappers{
     c10::DispatchKey::FuncTorchGradWrapper,
     c10::DispatchKey::NestedTensor};
 
+// The keys of the program's dispatch modes and regions, which do not apply to the calls of the recorder itself.
+const c10::DispatchKeySet not_the_programs =
+    c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}) |
+    c10::autocast_dispatch_keyset;
+
 void note_node(ProgramCall& call) {
   call.task = torch::autograd::get_current_graph_task_id();
   call.weight = nullptr;
+  call.thread = at::RecordFunction::currentThreadId();
   if (call.task == -1 || call.module != -1) {  // Backward runs the forward of a module again, as in checkpointing.
     call.node = at::sequence_number::peek();
     return;
@@ -56,6 +63,7 @@ void note_node(ProgramCall& call) {
     return;
   }
   call.node = node->sequence_nr();
+  call.thread = node->thread_id();
   if (const auto* adds = dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get())) {
     call.weight = adds->variable.unsafeGetTensorImpl();
   } else if (
@@ -79,6 +87,14 @@ bool is_wrapped(c10::ArrayRef<c10::IValue> values) {
     visit_tensors(value, [&](const at::Tensor& tensor) { found |= tensor.key_set().has_any(wrappers); });
   }
   return found;
+}
+
+// Returns whether a call copies from a device and may return before the copy ends.
+bool is_non_blocking(const ProgramCall& call) {
+  const std::optional<int> index = call.op.schema().argumentIndexWithName("non_blocking");
+  const auto is_on_device = [](const Input& input) { return !input.tensor.is_cpu(); };
+  return index && call.arguments[*index].isBool() && call.arguments[*index].toBool() &&
+         std::any_of(call.inputs.begin(), call.inputs.end(), is_on_device);
 }
 
 }  // namespace
@@ -129,11 +145,10 @@ void end_program_call(Running& running, const at::RecordFunction& function) {
   call.last = last_number;
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::impl::ExcludeDispatchKeyGuard unwrapped(
-      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}) |
-      c10::autocast_dispatch_keyset);
+  const c10::impl::ExcludeDispatchKeyGuard unwrapped(not_the_programs);
   const std::string& name = call.op.operator_name().name;
   const bool is_empty = name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0;
+  const bool may_be_unfinished = is_non_blocking(call);
   const auto add = [&](const at::Tensor& tensor, bool is_written) {
     Output output{key_of(tensor), WeakMemory::reclaim_copy(memory_of(tensor)), tensor.scalar_type(), is_written};
     const auto is_same = [&](const Output& other) { return other.key == output.key; };
@@ -142,8 +157,9 @@ void end_program_call(Running& running, const at::RecordFunction& function) {
     }
     const auto shares = [&](const Input& input) { return input.key.first == output.key.first; };
     output.is_view = !is_written && std::any_of(call.inputs.begin(), call.inputs.end(), shares);
-    output.is_finite = output.is_view || is_empty || is_finite(tensor, output.flag);
-    if (holding().copies && !output.is_view && !is_empty && !tensor.key_set().has_any(wrappers)) {
+    const bool has_no_values = output.is_view || is_empty || (may_be_unfinished && tensor.is_cpu());
+    output.is_finite = has_no_values || is_finite(tensor, output.flag);
+    if (holding().copies && !has_no_values && !tensor.key_set().has_any(wrappers)) {
       output.copy = tensor.detach().clone();
     }
     call.outputs.push_back(std::move(output));
@@ -202,7 +218,11 @@ bool any_non_finite(size_t first) {
     }
   }
   const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
+  const c10::impl::ExcludeDispatchKeyGuard unwrapped(not_the_programs);
   for (const auto& [device, pair] : unread) {
+    if (at::isAccelerator(device.type())) {
+      at::accelerator::synchronizeDevice(device.index());  // Another stream, such as a prefetcher's, may set a flag.
+    }
     const at::Tensor read = at::stack(pair.first).cpu();
     for (size_t place = 0; place < pair.second.size(); ++place) {
       pair.second[place]->is_finite = read.const_data_ptr<bool>()[place];

@@ -70,6 +70,7 @@ struct ProgramCall {
   // In forward, the call's autograd nodes have this number or higher ones. In backward, this is the number of the node
   // that made the call. It is `no_node` if the node accumulates a gradient or if all nodes have run.
   uint64_t node;
+  uint64_t thread;       // The thread that numbers the node, because each thread has its own numbers.
   std::string function;  // In backward, the name of the node if a `torch.autograd.Function` made it.
   const void* weight;    // In backward, the weight whose gradient the node accumulates.
   uint64_t first, last;  // The calls within this one that autocast intercepted have numbers in [first, last).

@@ -79,6 +79,7 @@ class ProgramCall:
     in_step: bool
     task: int
     node: int
+    thread: int
     function: str
     weight: int
     first: int

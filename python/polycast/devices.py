@@ -252,7 +252,8 @@ def random_state() -> Callable[[], None]:
     states: list[Callable[[], object]] = [partial(torch.set_rng_state, torch.get_rng_state())]
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     module: Any = None if accelerator is None else getattr(torch, accelerator.type, None)
-    if hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state"):
+    is_in_use = getattr(module, "is_initialized", lambda: True)()  # a query would initialize the device
+    if is_in_use and hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state"):
         for index in range(torch.accelerator.device_count()):
             states.append(partial(module.set_rng_state, module.get_rng_state(index), index))
     if facts_of(XLA_TYPE).is_here and is_xla_in_use():

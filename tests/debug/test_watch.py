@@ -269,6 +269,26 @@ def test_nans_from_outside_are_found_where_they_enter(
     assert "NaNs that no watched op made" in finding.remedy and str(found) == str(finding)
 
 
+@torch.library.custom_op("polycast_tests::half_only", mutates_args=())
+def half_only(x: Tensor) -> Tensor:
+    assert x.dtype is F16  # as in the backward of attention on some devices
+    return x.clone()
+
+
+def test_a_lost_gradient_is_found_although_a_kernel_in_backward_rejects_float32() -> None:
+    model = nn.Linear(4, 4, bias=False)
+    with polycast.debug.watch(model) as found:
+        for _ in range(3):
+            model.weight.grad, x = None, torch.ones(1, 4, requires_grad=True)
+            with polycast.autocast("cpu", F16):
+                y = x * 1
+                y.register_hook(lambda grad: half_only(grad.half()).float())  # type: ignore[no-untyped-call]
+                loss = model(y).float().sum() * 1e-9
+            loss.backward()
+            torch.optim.SGD([model.weight], lr=0.0).step()
+    assert [one.name for one in found.flushed] == ["weight"]
+
+
 def test_parameters_whose_gradients_underflow_in_several_steps_are_counted(device: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4, bias=False))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)

@@ -69,6 +69,22 @@ def test_dropout_and_checkpoints_leave_the_advice_as_it_is(reentrant: bool | Non
         assert "tried, and finite" in found.findings[0].remedy and found.findings[0].op == "mul"
 
 
+def test_a_checkpoint_that_a_thread_of_autograd_reruns_has_its_own_gradients(real_device: str) -> None:
+    if real_device == "xla":
+        pytest.skip("torch_xla has its own checkpoint, and no float16")
+    layers = [nn.Linear(4, 4, bias=False) for _ in range(8)]
+    for layer in layers:
+        nn.init.eye_(layer.weight)
+    nn.init.constant_(layers[2].weight, 3.0)
+    model = nn.Sequential(layers[0], inner := nn.Sequential(*layers[1:7]), layers[7]).to(real_device)
+    with polycast.debug.watch(model) as found:
+        with polycast.autocast(real_device, F16):
+            x = layers[0](torch.full((1, 4), 1e-3, device=real_device))
+            y = layers[7](checkpoint(inner, x, use_reentrant=False))
+        (y.float() * 3e4).sum().backward()
+    assert found.findings[0].shows.module == "1.1"
+
+
 def test_advice_that_repeated_calls_cannot_confirm_is_not_given() -> None:
     model = nn.Linear(4, 4, bias=False)
     nn.init.eye_(model.weight)

@@ -103,18 +103,21 @@ class StepCalls:
         if call.weight:
             return self._modules.weights.get(call.weight, "")
         if call.function:  # the function's forward has nodes with higher numbers
-            return next((self.module(one) for one in self._forward if self.calls[one].node > call.node), "")
+            later = sorted(index for node, index in self._nodes[call.thread] if node > call.node)
+            return self.module(later[0]) if later else ""
         of = self.gradient_of(index)
         return "" if of is None else self.module(of)
 
     @cached_property
-    def _forward(self) -> list[int]:
-        return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
-
-    @cached_property
-    def _nodes(self) -> list[tuple[int, int]]:
-        """The node and the index of each call in forward, in the order of the nodes."""
-        return sorted((self.calls[index].node, index) for index in self._forward)
+    def _nodes(self) -> defaultdict[int, list[tuple[int, int]]]:
+        """The node and the index of each call in forward, in the order of the nodes, by the thread of the nodes."""
+        nodes: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for index, call in enumerate(self.calls):
+            if self.phase(index) == FORWARD:
+                nodes[call.thread].append((call.node, index))
+        for each in nodes.values():
+            each.sort()
+        return nodes
 
     def gradient_of(self, index: int) -> int | None:
         """Return the call whose gradient a call computes: the last forward call before the call's node existed.
@@ -124,8 +127,9 @@ class StepCalls:
         call = self.calls[index]
         if call.node == _NO_NODE or call.function:
             return None
-        place = bisect_right(self._nodes, (call.node, len(self.calls)))
-        return self._nodes[place - 1][1] if place else None
+        nodes = self._nodes[call.thread]
+        place = bisect_right(nodes, (call.node, len(self.calls)))
+        return nodes[place - 1][1] if place else None
 
     def ruled(self, index: int) -> int | None:
         """Return the call whose rule sets the dtype of a call or, in backward, of the gradient that the call computes.
@@ -182,16 +186,17 @@ class StepCalls:
 
     def sender(self, index: int) -> int | None:
         """Return the call that received an input of a call from another process, or None. It may be the call itself."""
-        if self._communicates(index):
+        if self.communicates(index):
             return index
         for maker in self.makers(index):
             call = self.calls[maker]
             moves = call.name == "aten::copy_" or all(one.is_view for one in call.outputs)
-            if self._communicates(maker) or (moves and self.sender(maker) is not None):
+            if self.communicates(maker) or (moves and self.sender(maker) is not None):
                 return self.sender(maker)
         return None
 
-    def _communicates(self, index: int) -> bool:
+    def communicates(self, index: int) -> bool:
+        """Return whether a call exchanges tensors with other processes."""
         return self.calls[index].name.startswith(_COMMUNICATES)
 
     def before(self, starts: Iterable[int], count: int) -> list[int]:
@@ -208,7 +213,7 @@ class StepCalls:
                 for given, makers in self.inputs[index]:
                     if given.tensor.is_floating_point() and not self.is_as_given(index, given):
                         needed.update(makers)
-                    elif given.tensor.is_floating_point() and not any(map(self._communicates, makers)):
+                    elif given.tensor.is_floating_point() and not any(map(self.communicates, makers)):
                         near.update(makers)
         return found[::-1]
 
@@ -228,6 +233,7 @@ class StepCalls:
         is_wide: bool = False,
         given: Values | None = None,
         leaf: Callable[[Tensor], Tensor] = Tensor.detach,
+        falls_back: bool = False,
     ) -> Values | None:
         """Run calls again, as :meth:`run` does. Return None if a call fails.
 
@@ -236,7 +242,7 @@ class StepCalls:
         restore_random_state = devices.random_state()  # each run draws the same masks of dropout
         try:
             needed = indices if given else self.before(indices, 0)
-            return self.run(needed, rules, is_wide=is_wide, given=given, leaf=leaf)
+            return self.run(needed, rules, is_wide=is_wide, given=given, leaf=leaf, falls_back=falls_back)
         except Exception:  # a kernel may raise any exception for a dtype that it does not support
             return None
         finally:
@@ -250,6 +256,7 @@ class StepCalls:
         is_wide: bool = False,
         given: Values | None = None,
         leaf: Callable[[Tensor], Tensor] = Tensor.detach,
+        falls_back: bool = False,
     ) -> Values:
         """Run calls again, in order, and return the values of their outputs.
 
@@ -259,13 +266,14 @@ class StepCalls:
             is_wide: Whether to run all calls in float32, with autocast off.
             given: Values by key, which replace the recorded inputs.
             leaf: A function that is applied to each floating-point input that none of the calls makes.
+            falls_back: Whether a call that fails runs again as recorded, because its kernel may reject float32.
 
         Raises:
             RuntimeError: If a call communicates with other processes.
             Exception: If a kernel raises it, for example because it rejects a dtype.
         """
         indices = sorted(indices)
-        if any(map(self._communicates, indices)):
+        if any(map(self.communicates, indices)):
             raise RuntimeError("a call that communicates with other processes cannot run again in one process")
         values: Values = {}
         cut: set[Key] = set()  # the program detached the tensors with these keys
@@ -289,7 +297,12 @@ class StepCalls:
             ops = frozenset(op for place, op in rules if place in ("", module) or module.startswith(f"{place}."))
             is_left_out = CAST in ops and is_cast(self.op(index))
             rule_ops = ops - {CAST}
-            made = call.run(tensors, _kernels(rule_ops) if rule_ops else None, is_wide or is_left_out)
+            try:
+                made = call.run(tensors, _kernels(rule_ops) if rule_ops else None, is_wide or is_left_out)
+            except Exception:
+                if not falls_back:
+                    raise
+                made = call.run([one.tensor.detach().clone() for one in call.inputs], None, False)
             for output, tensor in zip(call.outputs, made, strict=True):
                 values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
         return values

@@ -81,7 +81,8 @@ def _backward(step: StepCalls, failing: int) -> Trial:
     task = step.calls[failing].task
     backward = [index for index, call in enumerate(step.calls) if call.task == task and step.phase(index) == BACKWARD]
     roots = [root for index in backward if (root := step.gradient_of(index)) is not None]
-    root = max(roots, key=lambda index: (step.calls[index].node, index))
+    thread = step.calls[roots[0]].thread  # another thread may have run a checkpoint again
+    root = max(roots, key=lambda index: (step.calls[index].thread == thread, step.calls[index].node, index))
     needed = step.before([root], len(step.calls))
 
     def run(

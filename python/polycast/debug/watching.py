@@ -290,13 +290,15 @@ def _lost_gradients(values: NonFinite, model: nn.Module) -> Iterator[tuple[str, 
     """Yield the name of each parameter most of whose gradient is zero, but not in float32, and the share of zeros."""
     found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     grads = {name: grad for name, grad in found.items() if grad.layout is torch.strided and grad.numel() > 0}
-    backward = [index for index in range(len(values.step.calls)) if values.step.phase(index) == BACKWARD]
-    if not any(one.dtype is torch.float16 for index in backward for one in values.step.calls[index].outputs):
+    step = values.step
+    backward = [index for index in range(len(step.calls)) if step.phase(index) == BACKWARD]
+    if not any(one.dtype is torch.float16 for index in backward for one in step.calls[index].outputs):
         return
+    alone = [index for index in backward if not step.communicates(index)]
     kept = read_numbers([torch.linalg.vector_norm(grad, 0).float() for grad in grads.values()])
     shares = {name: 1 - count / grads[name].numel() for name, count in zip(grads, kept, strict=True)}
     zero = [name for name, share in shares.items() if share > _LOST]
-    wide = (values.step.again(backward, is_wide=True) if zero else None) or {}
+    wide = (step.again(alone, is_wide=True, falls_back=True) if zero else None) or {}
     right = {name: wide[key] for name in zero if (key := key_of(grads[name])) in wide}
     lost = [name for name, one in right.items() if ((grads[name] == 0) & (one != 0)).sum() > _LOST * (one != 0).sum()]
     # If only the bias of a module loses its gradient, its terms cancel, as for the key bias of attention.
