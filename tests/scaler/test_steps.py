@@ -13,7 +13,7 @@ from polycast import syncfree
 
 from tests.scaler.common import INF, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, Loop, give, started
 from tests.support.devices import Reads
-from tests.support.optimizers import clones, parameters, same_bits, set_grads
+from tests.support.optimizers import PATHS, clones, parameters, same_bits, set_grads
 
 
 @pytest.mark.parametrize(
@@ -215,3 +215,30 @@ def test_gradients_are_not_kept_alive(use: str, library: Any) -> None:
         optimizer.zero_grad()
     assert weight.grad is None
     assert kept() is None
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_rules_of_a_region_do_not_apply_to_the_arithmetic_of_a_step(path: str) -> None:
+    results, rules = (
+        [],
+        dict.fromkeys(("div", "sub", "mul", "add", "reciprocal", "clamp_max", "linalg_vector_norm"), "fp16"),
+    )
+    for policy in (None, rules):
+        params, scaler = parameters(*SHAPES), started(init_scale=2.0**17)
+        optimizer = syncfree.SGD(params, lr=0.1)
+        give(params, 0, scale=2.0**17)
+        with PATHS[path](), polycast.autocast("cpu", torch.float16, policy=policy):
+            scaler.clip_grad_norm(optimizer, 0.7)
+            scaler.step(optimizer)
+            scaler.update()
+        results.append(clones(params))
+    assert all(map(same_bits, *results))
+
+
+def test_a_fused_step_of_pytorch_unscales_a_gradient_whose_layout_differs_only_in_dimensions_of_size_one() -> None:
+    param = torch.ones(4, 2, 1, 1, requires_grad=True)
+    param.grad = torch.full((4, 2, 1, 1), SCALE).to(memory_format=torch.channels_last)
+    optimizer, scaler = syncfree.AdamW([param]), started()
+    with PATHS["composition"]():
+        scaler.step(optimizer)
+    assert param.grad.flatten().tolist() == [1.0] * 8

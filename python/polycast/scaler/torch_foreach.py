@@ -15,7 +15,7 @@ def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Return 1 if any tensor has a non-finite element, otherwise 0, and a vector with this flag for each tensor."""
     check_arguments("find_non_finite", [tensors], [])
     with below_autograd():
-        return _findings(_norms(tensors, math.inf))
+        return _findings(_largest(tensors))
 
 
 def norm(tensors: list[Tensor], infinity: bool, grad_scale: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -32,7 +32,7 @@ def norm(tensors: list[Tensor], infinity: bool, grad_scale: Tensor | None = None
         norms = _norms(tensors, order, sums)
         total = torch.linalg.vector_norm(norms, order)
         total = (total if grad_scale is None else total / grad_scale.reshape(())).to(dtype)
-        return total, *_findings(norms if not infinity and sums is not dtype else _norms(tensors, math.inf))
+        return total, *_findings(norms if not infinity and sums is not dtype else _largest(tensors))
 
 
 def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
     """
     check_arguments("unscale_", [grads], [found_inf, inv_scale])
     with below_autograd():
-        found, non_finite = _findings(_norms(grads, math.inf)) if grads else (found_inf, found_inf.new_zeros(0))
+        found, non_finite = _findings(_largest(grads)) if grads else (found_inf, found_inf.new_zeros(0))
         factor = inv_scale.reshape(())
         for tensors in ([grads[place] for place in places] for places in _by_dtype(grads)):
             if factor.dtype is torch.float64:  # PyTorch's kernel multiplies by a float32 number.
@@ -82,6 +82,15 @@ def _norms(tensors: list[Tensor], order: float, dtype: torch.dtype | None = None
         norms.update(zip(filled, found, strict=True))
         norms.update((place, tensors[place].new_zeros(())) for place in places if not tensors[place].numel())
     return torch.stack(list(norms.values()))
+
+
+def _largest(tensors: list[Tensor]) -> Tensor:
+    """Return the largest magnitude of each tensor, or NaN. The maximum of mps, which lacks float64, may ignore NaNs."""
+    largest = _norms(tensors, math.inf)
+    if devices.facts_of(tensors[0].device.type).has_float64:
+        return largest
+    sums = _norms(tensors, 1)
+    return torch.where(sums.isnan(), sums, largest)
 
 
 def _findings(norms: Tensor) -> tuple[Tensor, Tensor]:

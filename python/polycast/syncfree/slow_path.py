@@ -13,6 +13,7 @@ from torch import Tensor
 from polycast._extension import check_arguments, may_overlap
 from polycast.syncfree.sharding import local_of
 from polycast.syncfree.tensor_lists import Group
+from polycast.torch_internals import below_autocast
 
 Scalars = dict[str, Tensor | None]
 
@@ -70,10 +71,11 @@ def _twin(optimizer: Any, param: Tensor, state: dict[str, Any], scalars: Scalars
         wide = torch.promote_types(grad.dtype, torch.float32)
         dtype = torch.promote_types(dtype, wide) if grad.dtype is torch.float16 else dtype
         grad = grad.to(wide)
-    if grad_scale is not None:
-        grad = grad / grad_scale.to(grad.device).reshape(())
-    if clip_coef is not None:
-        grad = grad * clip_coef.to(grad.device).reshape(())
+    with below_autocast():
+        if grad_scale is not None:
+            grad = grad / grad_scale.to(grad.device).reshape(())
+        if clip_coef is not None:
+            grad = grad * clip_coef.to(grad.device).reshape(())
     twin = param.detach().to(dtype)
     twin.grad = grad.to(dtype)
     return twin
