@@ -1,7 +1,7 @@
 """Faults: defects that this project once fixed, and mutants that a seed selects.
 
-Each defect in ``history/*.yaml`` has a name, the commit of the fix, a file, and the consequence for a user. Its code
-occurs once in the file. A mutant changes or drops a token or statement, or swaps two arguments.
+Each defect in ``history/*.yaml`` has a name, a file, and the consequence for a user; a comment names the commit of the
+fix. Its code occurs once in the file. A mutant changes or drops a token or statement, or swaps two arguments.
 """
 
 import ast
