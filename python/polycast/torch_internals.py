@@ -52,6 +52,10 @@ exclude_keys = torch._C._ExcludeDispatchKeyGuard
 DisableTorchFunction = torch._C.DisableTorchFunction  # The operators receive subclasses of tensors unchanged.
 DispatchKey = torch._C.DispatchKey
 DispatchKeySet = torch._C.DispatchKeySet
+# Without these keys, no rule of a region applies to the arithmetic of a scaler or a step.
+AUTOCAST_KEYS = reduce(
+    or_, (DispatchKeySet(key) for name, key in DispatchKey.__members__.items() if name.startswith("Autocast"))
+)
 keys_of = torch._C._dispatch_keys  # The keys of a tensor distinguish wrapped tensors from plain ones.
 # On XLA, functionalization wraps tensors. The operators write to the tensors inside, and wrap their results.
 is_functional_tensor, is_functional_base = torch._is_functional_tensor, torch._is_functional_tensor_base
@@ -84,20 +88,10 @@ CHECKPOINTS_WITHOUT_REENTRANT = (
 )
 
 
-_AUTOCAST_KEYS = reduce(
-    or_, (DispatchKeySet(key) for name, key in DispatchKey.__members__.items() if name.startswith("Autocast"))
-)
-
-
-def below_autocast() -> AbstractContextManager[object]:
-    """Return a context manager in which no rule of a region applies to the arithmetic of a scaler or a step."""
-    return exclude_keys(_AUTOCAST_KEYS)
-
-
 @contextmanager
 def below_autograd() -> Iterator[None]:
     """Return a context manager for kernels in Python: versions are incremented once, and no derivative is recorded."""
-    with torch._C._AutoDispatchBelowAutograd(), below_autocast():
+    with torch._C._AutoDispatchBelowAutograd(), exclude_keys(AUTOCAST_KEYS):
         yield
 
 

@@ -15,7 +15,7 @@ from polycast.scaler.meshes import FoundInfs, any_found, found_by_all
 from polycast.scaler.optimizer_state import OptimizerState, multiply, needs_inplace_unscale, new_state, unwrapped
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import call
-from polycast.torch_internals import OptState, below_autocast, disabled, fresh_optimizer_state
+from polycast.torch_internals import AUTOCAST_KEYS, OptState, disabled, exclude_keys, fresh_optimizer_state
 
 
 class GradScaler(TorchGradScaler):
@@ -314,7 +314,7 @@ class GradScaler(TorchGradScaler):
             of_torch["found_inf_per_device"] = {}  # A step that raised may have checked other gradients.
             (self.unscale_ if in_place else self._check_inf_per_device)(optimizer)
         elif in_place and state.clip_coef is not None:
-            with below_autocast():
+            with exclude_keys(AUTOCAST_KEYS):
                 factor = state.clip_coef / scale if is_ready else state.clip_coef
             multiply(optimizer.param_groups, factor)
             of_torch["stage"], state.clip_coef = OptState.UNSCALED, None

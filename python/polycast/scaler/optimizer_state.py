@@ -12,7 +12,7 @@ from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agr
 from polycast.syncfree.gather import gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import Group, moved, name_of
-from polycast.torch_internals import OptState, below_autocast, global_post_hooks, global_pre_hooks
+from polycast.torch_internals import AUTOCAST_KEYS, OptState, exclude_keys, global_post_hooks, global_pre_hooks
 
 # These modules of PyTorch wrap a step and do not use gradients: one calls hooks, the other counts steps.
 _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
@@ -66,7 +66,7 @@ class OptimizerState:
         if is_scaled:
             self.of_torch["found_inf_per_device"] = found_infs
         # `torch.nn.utils.clip_grad_norm_` rounds in the same way: `max_norm / tensor` also computes the reciprocal.
-        with below_autocast():
+        with exclude_keys(AUTOCAST_KEYS):
             self.clip_coef = ((total + 1e-6).reciprocal() * max_norm).clamp_max(1.0)
         return total
 

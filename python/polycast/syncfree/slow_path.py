@@ -13,7 +13,7 @@ from torch import Tensor
 from polycast._extension import check_arguments, may_overlap
 from polycast.syncfree.sharding import local_of
 from polycast.syncfree.tensor_lists import Group
-from polycast.torch_internals import below_autocast
+from polycast.torch_internals import AUTOCAST_KEYS, exclude_keys
 
 Scalars = dict[str, Tensor | None]
 
@@ -71,7 +71,7 @@ def _twin(optimizer: Any, param: Tensor, state: dict[str, Any], scalars: Scalars
         wide = torch.promote_types(grad.dtype, torch.float32)
         dtype = torch.promote_types(dtype, wide) if grad.dtype is torch.float16 else dtype
         grad = grad.to(wide)
-    with below_autocast():
+    with exclude_keys(AUTOCAST_KEYS):
         if grad_scale is not None:
             grad = grad / grad_scale.to(grad.device).reshape(())
         if clip_coef is not None:
