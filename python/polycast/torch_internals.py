@@ -9,10 +9,8 @@ members of ``torch.amp.GradScaler`` that our scaler overrides. The private names
 """
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import reduce
-from operator import or_
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -48,14 +46,13 @@ privateuse1_name = torch._C._get_privateuse1_backend_name
 # This function returns the ops with a kernel on a dispatch key, so that we do not override a backend's own kernels.
 registrations_for = torch._C._dispatch_get_registrations_for_dispatch_key
 
+# Our Python kernels call PyTorch's below autograd, so that versions are incremented once and no derivative is recorded.
+below_autograd = torch._C._AutoDispatchBelowAutograd
 exclude_keys = torch._C._ExcludeDispatchKeyGuard
 DisableTorchFunction = torch._C.DisableTorchFunction  # The operators receive subclasses of tensors unchanged.
 DispatchKey = torch._C.DispatchKey
 DispatchKeySet = torch._C.DispatchKeySet
-# Without these keys, no rule of a region applies to the arithmetic of a scaler or a step.
-AUTOCAST_KEYS = reduce(
-    or_, (DispatchKeySet(key) for name, key in DispatchKey.__members__.items() if name.startswith("Autocast"))
-)
+key_named = torch._C._dispatch_key_parse  # `DispatchKey` lacks the names of some keys, such as AutocastXLA.
 keys_of = torch._C._dispatch_keys  # The keys of a tensor distinguish wrapped tensors from plain ones.
 # On XLA, functionalization wraps tensors. The operators write to the tensors inside, and wrap their results.
 is_functional_tensor, is_functional_base = torch._is_functional_tensor, torch._is_functional_tensor_base
@@ -86,13 +83,6 @@ CHECKPOINTS_WITHOUT_REENTRANT = (
     "_checkpoint_without_reentrant_generator_impl",  # PyTorch 2.15 added this function
     "_checkpoint_without_reentrant_generator",
 )
-
-
-@contextmanager
-def below_autograd() -> Iterator[None]:
-    """Return a context manager for kernels in Python: versions are incremented once, and no derivative is recorded."""
-    with torch._C._AutoDispatchBelowAutograd(), exclude_keys(AUTOCAST_KEYS):
-        yield
 
 
 def function_modes() -> list[Any]:

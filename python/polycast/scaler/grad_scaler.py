@@ -9,13 +9,14 @@ from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.optim import Optimizer
 
 from polycast import _warnings, devices
+from polycast._operators import AUTOCAST_KEYS
 from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
 from polycast.scaler.arguments import check_number, checked_norm, checked_state
 from polycast.scaler.meshes import FoundInfs, any_found, found_by_all
 from polycast.scaler.optimizer_state import OptimizerState, multiply, needs_inplace_unscale, new_state, unwrapped
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import call
-from polycast.torch_internals import AUTOCAST_KEYS, OptState, disabled, exclude_keys, fresh_optimizer_state
+from polycast.torch_internals import OptState, disabled, exclude_keys, fresh_optimizer_state
 
 
 class GradScaler(TorchGradScaler):

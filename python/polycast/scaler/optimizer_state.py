@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from polycast._operators import AUTOCAST_KEYS
 from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
 from polycast.syncfree.gather import gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import Group, moved, name_of
-from polycast.torch_internals import AUTOCAST_KEYS, OptState, exclude_keys, global_post_hooks, global_pre_hooks
+from polycast.torch_internals import OptState, exclude_keys, global_post_hooks, global_pre_hooks
 
 # These modules of PyTorch wrap a step and do not use gradients: one calls hooks, the other counts steps.
 _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")

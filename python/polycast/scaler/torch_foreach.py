@@ -7,14 +7,14 @@ from torch import Tensor
 
 from polycast import devices
 from polycast._extension import check_arguments
-from polycast._operators import library
-from polycast.torch_internals import below_autograd, foreach_mul_, foreach_norm, unscale_and_check_, update_amp_scale_
+from polycast._operators import in_kernel, library
+from polycast.torch_internals import foreach_mul_, foreach_norm, unscale_and_check_, update_amp_scale_
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Return 1 if any tensor has a non-finite element, otherwise 0, and a vector with this flag for each tensor."""
     check_arguments("find_non_finite", [tensors], [])
-    with below_autograd():
+    with in_kernel():
         return _findings(_largest(tensors))
 
 
@@ -28,7 +28,7 @@ def norm(tensors: list[Tensor], infinity: bool, grad_scale: Tensor | None = None
     dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
     # In float64 no sum of squares of narrower numbers overflows.
     sums = torch.float64 if devices.facts_of(tensors[0].device.type).has_float64 else dtype
-    with below_autograd():
+    with in_kernel():
         norms = _norms(tensors, order, sums)
         total = torch.linalg.vector_norm(norms, order)
         total = (total if grad_scale is None else total / grad_scale.reshape(())).to(dtype)
@@ -42,7 +42,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
         A float32 vector with an element for each gradient: 1 if the gradient is non-finite, otherwise 0.
     """
     check_arguments("unscale_", [grads], [found_inf, inv_scale])
-    with below_autograd():
+    with in_kernel():
         found, non_finite = _findings(_largest(grads)) if grads else (found_inf, found_inf.new_zeros(0))
         factor = inv_scale.reshape(())
         for tensors in ([grads[place] for place in places] for places in _by_dtype(grads)):
@@ -61,7 +61,7 @@ def update_scale_(
 ) -> None:  # fmt: skip
     """Lower the scale after an overflow, or raise it after enough steps without one, within the bounds."""
     check_arguments("update_scale_", [], [scale, growth_tracker, found_inf])
-    with below_autograd():
+    with in_kernel():
         update_amp_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval)
         scale.clamp_(min_scale, max_scale)
     torch.autograd.graph.increment_version([scale, growth_tracker])

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from polycast._extension import check_arguments, may_overlap
+from polycast._operators import AUTOCAST_KEYS
 from polycast.syncfree.sharding import local_of
 from polycast.syncfree.tensor_lists import Group
-from polycast.torch_internals import AUTOCAST_KEYS, exclude_keys
+from polycast.torch_internals import exclude_keys
 
 Scalars = dict[str, Tensor | None]
 

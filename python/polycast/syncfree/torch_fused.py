@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from polycast._extension import check_arguments
-from polycast._operators import library
+from polycast._operators import in_kernel, library
 from polycast.torch_internals import (
-    below_autograd,
     foreach_add_,
     foreach_copy_,
     foreach_div,
@@ -60,7 +59,7 @@ def _step(
     check_arguments(op, [*lists, *counters], [lr_tensor, found_inf, grad_scale, clip_coef])
     params, scalars = lists[0], (grad_scale, clip_coef)
     has_values = bool(params) and not params[0].is_meta and not hasattr(params[0], "fake_device")
-    with below_autograd():
+    with in_kernel():
         divisor = _divisor(*scalars, torch.float32)
         skip = None if found_inf is None else torch.ne(found_inf, 0, out=torch.empty_like(found_inf)).reshape(())
         for (dtype, fits, _), places in (_chunks(lists) if has_values else {}).items():
