@@ -9,14 +9,13 @@ from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.optim import Optimizer
 
 from polycast import _warnings, devices
-from polycast._operators import AUTOCAST_KEYS
 from polycast.scaler import torch_foreach  # noqa: F401 -- the import registers the operators for other devices
 from polycast.scaler.arguments import check_number, checked_norm, checked_state
 from polycast.scaler.meshes import FoundInfs, any_found, found_by_all
 from polycast.scaler.optimizer_state import OptimizerState, multiply, needs_inplace_unscale, new_state, unwrapped
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import call
-from polycast.torch_internals import OptState, disabled, exclude_keys, fresh_optimizer_state
+from polycast.torch_internals import OptState, disabled, fresh_optimizer_state
 
 
 class GradScaler(TorchGradScaler):
@@ -315,9 +314,7 @@ class GradScaler(TorchGradScaler):
             of_torch["found_inf_per_device"] = {}  # A step that raised may have checked other gradients.
             (self.unscale_ if in_place else self._check_inf_per_device)(optimizer)
         elif in_place and state.clip_coef is not None:
-            with exclude_keys(AUTOCAST_KEYS):
-                factor = state.clip_coef / scale if is_ready else state.clip_coef
-            multiply(optimizer.param_groups, factor)
+            multiply(optimizer.param_groups, state.clip_coef, divisor=scale if is_ready else None)
             of_torch["stage"], state.clip_coef = OptState.UNSCALED, None
         found_infs = of_torch["found_inf_per_device"]
         if not found_infs and not getattr(optimizer, "_step_supports_amp_scaling", False):

@@ -110,8 +110,13 @@ class OptimizerState:
         return [name_of(param_groups, param) for pairs in checked for param, flag in pairs if flag]
 
 
-def multiply(groups: list[Group], factor: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
+def multiply(
+    groups: list[Group], factor: Tensor, allow_float16: bool = False, divisor: Tensor | None = None
+) -> list[GradientCheck]:
     """Multiply gradients in place, and return their checks. By default, raise for float16, as in PyTorch."""
+    if divisor is not None:
+        with exclude_keys(AUTOCAST_KEYS):
+            factor = factor / divisor
     checks, operator = [], torch.ops.polycast.unscale_.default
     gathered = gather_gradients(groups, write=True)
     for each in () if allow_float16 else gathered:
