@@ -7,7 +7,7 @@ increments their versions.
 Status: tested with tensors on the CPU, and with fake tensors of cuda. No accelerator has run these steps yet.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -92,23 +92,25 @@ def _chunks(lists: tuple[Tensors, ...]) -> dict[tuple[torch.dtype, bool, int], l
     for place, row in enumerate(zip(*filter(len, lists), strict=True)):
         formats = (torch.contiguous_format, torch.channels_last, torch.channels_last_3d)
         is_dense = any(row[0].is_contiguous(memory_format=layout) for layout in formats)
-        fits = is_dense and len({(each.dtype, _strides(each)) for each in row}) == 1
+        fits = is_dense and _are_alike(row)
         wide = torch.float64 if any(each.dtype is torch.float64 for each in row) else torch.float32
         copied += 0 if fits else row[0].numel()
         chunks.setdefault((row[0].dtype if fits else wide, fits, 0 if fits else copied // LIMIT), []).append(place)
     return chunks
 
 
-def _strides(tensor: Tensor) -> tuple[int, ...]:
-    """Return the strides of the dimensions that have several elements."""
-    return tuple(stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1)
+def _are_alike(tensors: Sequence[Tensor]) -> bool:
+    """Return whether tensors of one shape have the same dtype, and the same strides except in dimensions of size 1."""
+    if len({(each.dtype, each.stride()) for each in tensors}) == 1:
+        return True
+    long = [dim for dim, size in enumerate(tensors[0].shape) if size != 1]
+    return len({(each.dtype, *map(each.stride, long)) for each in tensors}) == 1
 
 
 def _alike(params: Tensors, tensors: Tensors, dtype: torch.dtype) -> Tensors:
     """Return tensors with the dtype and layout that PyTorch's kernels require: the given ones or copies."""
     copies = [torch.empty_like(param, dtype=dtype) for param in params[: len(tensors)]]
-    pairs = zip(tensors, copies, strict=True)
-    if all(each.dtype is dtype and _strides(each) == _strides(copy) for each, copy in pairs):
+    if all(map(_are_alike, zip(tensors, copies, strict=True))):
         return tensors
     foreach_copy_(copies, tensors)
     return copies
